@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from perpetual.science.evidence import confidence
     from perpetual.science.information import propose, score_candidates
+    from perpetual.science.judgement import judge, judge_many
     from perpetual.science.outcomes import outlook
     from perpetual.science.replay import gate
     from perpetual.science.strategies import STRATEGIES
 
-__all__ = ["STRATEGIES", "confidence", "outlook", "propose", "score_candidates", "gate"]
+__all__ = ["STRATEGIES", "confidence", "judge", "judge_many", "outlook", "propose", "score_candidates", "gate"]
 
 _HOMES = {
     "STRATEGIES": "strategies",
     "confidence": "evidence",
     "gate": "replay",
+    "judge": "judgement",
+    "judge_many": "judgement",
     "outlook": "outcomes",
     "propose": "information",
     "score_candidates": "information",

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
 
-from perpetual.science.intervals import student_tail
+from perpetual.science.designs import Measured, Said, weigh_designs, weigh_rates
+from perpetual.science.evalues import either
 
 if TYPE_CHECKING:
     from typing import NotRequired, TypedDict
@@ -32,6 +33,17 @@ if TYPE_CHECKING:
         n: int
         flags: list[str]
 
+    class Effect(TypedDict):
+        """What was measured of the effect: better where positive, bounded at 95 % at all looks at once."""
+
+        value: float
+        low: float | None
+        high: float | None
+        n: int
+        n_baseline: int | None
+        metric: object
+        sd: float | None  # noise of one run
+
     class Confidence(TypedDict):
         """What `confidence` returns."""
 
@@ -43,6 +55,7 @@ if TYPE_CHECKING:
         reached: str | None
         n_measured: int
         parts: list[Part]
+        effect: Effect | None
         false_alarm_bound: float
         established: NotRequired[bool]
 
@@ -53,12 +66,19 @@ JUDGED_CAP_NATS = math.log(3)
 GUESSED_NOISE_DF = 2.0  # a declared noise is a guess worth two degrees of freedom
 TAU_SHARE = 0.25  # default spread between implementations, as a share of the gap mu1 - mu0
 
+# How flags of parts begin, and the codes of the cautions that they are.
+CAUTION_FLAGS = (
+    ("outlier", "outlier"),
+    ("misfit", "misfit"),
+    ("model misfit", "misfit"),
+    ("seed not applied", "correlated_seeds"),
+)
+_BOTH_SURE = math.log(20)
+
 _DIRECTION = {"supports": 1.0, "refutes": -1.0}
 _RATE_FLOOR = 1e-6  # a declared rate of 0 or 1 would make one contrary run infinite
 _WILD = 1e100  # influence is bounded long before; this keeps squares finite
-_MISFIT_TAIL = 0.005
-_MISFIT_Z = 2.5758  # its normal quantile: Student tails are heavier, so nearer than this needs no integral
-_LEAST_SHARE = 1e-300
+_MISFIT_Z = 2.5758  # beyond it lies one value in 200
 _ROUNDING_NATS = 1e-9
 _EXPONENT_LIMIT = 700.0  # exp() beyond overflows, and its reciprocal is no longer exact
 
@@ -92,103 +112,8 @@ def spread(record: Mapping[str, object], key: str, default: float | None = None)
     return quantity(record, key, default, least=0.0)
 
 
-class _Noise(NamedTuple):
-    """What is believed of the noise; see `log_bayes_factor_gaussian`."""
-
-    tau: float
-    sigma: float | None
-    s0: float | None
-    nu0: float
-    baseline_n: int
-    baseline_ss: float
-
-    @property
-    def flat_baseline(self) -> bool:
-        """Returns whether baseline runs show no spread, so that they share a seed (unless the noise is known)."""
-        return self.sigma is None and self.baseline_n > 1 and self.baseline_ss == 0
-
-
-class _Pool(NamedTuple):
-    """The replicates of one design as one observation: mean, effective count, df, variance."""
-
-    mean: float
-    n: int
-    nu: float
-    v: float
-
-    @property
-    def mute(self) -> bool:
-        """Returns nothing seen, or no idea of the noise: it can say nothing."""
-        return self.n == 0 or self.nu <= 0 or self.v <= 0
-
-
 def _all_equal(values: Sequence[float]) -> bool:
     return len(values) > 1 and all(value == values[0] for value in values)
-
-
-def _pool(values: Sequence[float], noise: _Noise) -> _Pool:
-    if not values:
-        return _Pool(0.0, 0, 0.0, 0.0)
-    tau, sigma, s0, nu0, n_b, ss_b = noise
-    values = [min(max(value, -_WILD), _WILD) for value in values]
-    if _all_equal(values):  # bit-equal replicates share a seed: one draw, seen again
-        values = values[:1]
-    if noise.flat_baseline:
-        n_b = 1
-    n, mean = len(values), math.fsum(values) / len(values)
-    if sigma is not None:
-        nu, s2 = math.inf, sigma * sigma
-    else:
-        prior_nu = 0.0 if s0 is None else nu0
-        nu = prior_nu + (n - 1) + max(n_b - 1, 0)
-        own = math.fsum((x - mean) * (x - mean) for x in values)
-        s2 = (prior_nu * (s0 or 0.0) ** 2 + own + (ss_b if n_b > 1 else 0.0)) / nu if nu > 0 else 0.0
-    return _Pool(mean, n, nu, tau * tau + s2 / n + (s2 / n_b if n_b > 0 else 0.0))
-
-
-def _factor(pool: _Pool, mu1: float, mu0: float) -> float:
-    mean, _, nu, v = pool
-    if pool.mute:
-        return 0.0
-    middle, gap = (mu1 + mu0) / 2, mu1 - mu0
-    if math.isinf(nu):
-        return gap * (mean - middle) / v
-    scale = nu * v
-    # The ratio peaks at this distance from the middle; beyond it a better result would count for less.
-    reach = math.sqrt(gap * gap / 4 + scale)
-    clipped = min(max(mean, middle - reach), middle + reach)
-    lead = 2 * gap * (clipped - middle)  # the difference of the two squared distances, without cancellation
-    near = clipped - (mu1 if lead >= 0 else mu0)
-    return math.copysign((nu + 1) / 2 * math.log1p(abs(lead) / (scale + near * near)), lead)
-
-
-def log_bayes_factor_gaussian(
-    values: Sequence[float],
-    *,
-    mu1: float,
-    mu0: float,
-    tau: float,
-    sigma: float | None = None,
-    s0: float | None = None,
-    nu0: float = 0.0,
-    baseline_n: int = 0,
-    baseline_ss: float = 0.0,
-) -> float:
-    """Returns log Bayes factor (nats) of one design's pooled replicates: effect `mu1` against `mu0`.
-
-    `values` are oriented differences from the baseline. `tau` is the sd between implementations of one idea,
-    which replicates share: it bounds what a single design can ever say. With `sigma` the replicate noise is
-    taken as known; else it is estimated from the replicates, the baseline's `baseline_ss` (sum of squares
-    about its mean, over `baseline_n` runs) and a prior sd `s0` worth `nu0` degrees of freedom, and the
-    marginal densities are Student-t. `baseline_n` stays 0 where the baseline is a constant or paired by seed.
-    Bit-equal replicates count once, and a baseline of bit-equal runs as one run. 0.0 where there is no value
-    or no idea of the noise.
-
-    With tau = 0 and nothing sampled but the treatment this is the exact conjugate (normal, scaled inverse
-    chi-squared) ratio; the mean is clipped to the peak of the ratio, so that it is monotone in the mean and
-    bounded.
-    """
-    return _factor(_pool(values, _Noise(tau, sigma, s0, nu0, baseline_n, baseline_ss)), mu1, mu0)
 
 
 def _rate(p: float) -> float:
@@ -201,132 +126,144 @@ def log_bayes_factor_binary(k: int, n: int, *, p1: float, p0: float) -> float:
     return k * math.log(p1 / p0) + (n - k) * math.log((1 - p1) / (1 - p0))
 
 
-def jzs_log_bayes_factor(
-    t: float, nu: float, n_effective: float, *, r: float = math.sqrt(0.5), one_sided: bool = False
-) -> float:
-    """Returns log of the JZS default Bayes factor (nats) for "any effect" against none, nothing having been declared.
-
-    `t` is the t statistic on `nu` degrees of freedom; `n_effective` is n, or n1*n2/(n1+n2) for two groups;
-    `r` the Cauchy scale; with `one_sided` only effects above 0 are claimed, a half-Cauchy prior, so that the factor
-    grows with t and never favours the claim for a loss. Source: Rouder, Speckman, Sun, Morey and Iverson (2009),
-    Psychonomic Bulletin & Review 16; one-sided: Morey and Wagenmakers (2014), Statistics & Probability Letters 92.
-    """
-    low, high, steps = -6.0, 40.0, 400
-    width = (high - low) / steps
-    null = -(nu + 1) / 2 * math.log1p(t * t / nu)
-    logs = []
-    for i in range(steps + 1):  # trapezoid in ln g: the integrand is smooth and vanishes at both ends
-        u = low + i * width
-        spread = 1 + n_effective * math.exp(u) * r * r
-        alternative = -math.log(spread) / 2 - (nu + 1) / 2 * math.log1p(t * t / (nu * spread))
-        half = _log_share_above(t, nu, spread) if one_sided else 0.0
-        logs.append(alternative - null - u / 2 - math.exp(-u) / 2 + half)
-    peak = max(logs)
-    area = math.fsum(math.exp(x - peak) for x in logs) * width
-    return peak + math.log(area) - math.log(2 * math.pi) / 2
-
-
-def _log_share_above(t: float, nu: float, spread: float) -> float:
-    """Returns log of twice the posterior probability of an effect above 0, given the variance g of its normal prior.
-
-    Given g and sigma the effect is normal; with sigma integrated out its sign follows Student's t on nu + 1.
-    `spread` is 1 + n g r^2.
-    """
-    x2 = (nu + 1) * t * t / nu * (spread - 1) / spread / (1 + t * t / (nu * spread))
-    tail = student_tail(math.sqrt(x2), nu + 1)
-    return math.log(2 * max(1 - tail if t > 0 else tail, _LEAST_SHARE))
-
-
 def judged_weight(verdict: str, strength: float) -> float:
     """Nats of one opinion: at most ln 2 either way; 0 for another verdict or a strength that is none."""
     share = min(max(float(strength), 0.0), 1.0) if is_finite(strength) else 0.0
     return _DIRECTION.get(verdict, 0.0) * share * math.log(2)
 
 
-def _gaussian_misfit(pool: _Pool, mu1: float, mu0: float, claim: object) -> bool:
+class _Weight(NamedTuple):
+    """What designs of one baseline say: log e-values, runs that count, what is said of each design, the effect."""
+
+    designs: list[str]
+    counts: list[int]
+    support: float
+    refute: float
+    flags: list[list[str]]
+    effect: Said | None = None
+
+    @property
+    def factor(self) -> float:
+        """Returns the nats that it adds to the log odds: what is said for, less what is said against."""
+        return max(self.support, 0.0) - max(self.refute, 0.0)
+
+
+def _weigh_binary(name: str, design: Design, found: Measured) -> _Weight:
+    hits = [value for value in found.values if value in (0, 1)]
+    flags = ["value is not 0 or 1"] if len(hits) < len(found.values) else []
+    flags += design.get("told", ())
+    if design.get("baseline_count") is not None:
+        said = weigh_rates(design, hits)
+        return _Weight([name], [len(hits)], said.support, said.refute, [flags], said)
+    k, n = round(math.fsum(hits)), len(hits)
+    p1, p0 = quantity(design, "mu1"), quantity(design, "mu0")
+    factor = log_bayes_factor_binary(k, n, p1=p1, p0=p0)
+    if design.get("rate") is None or not n:
+        return _Weight([name], [n], factor, -factor, [flags])
+    said = weigh_rates(design, hits)
+    if not number(design, "null", 0.0) and p1 != p0:  # the planned rate too: more power where the plan was right
+        said = said._replace(support=either(said.support, factor), refute=either(said.refute, -factor))
+    return _Weight([name], [n], said.support, said.refute, [flags], said)
+
+
+def _weigh_known(name: str, design: Design, values: Sequence[float]) -> _Weight:
+    """Returns what a design says whose noise is known: the ratio of two normal densities of the mean."""
+    seen = values[:1] if _all_equal(values) else values
+    n, mean = len(seen), math.fsum(seen) / len(seen)
+    mu1, mu0, sigma = quantity(design, "mu1"), quantity(design, "mu0"), spread(design, "sigma")
+    tau, n_b = spread(design, "tau", TAU_SHARE * abs(mu1 - mu0)), int(number(design, "baseline_n", 0))
+    v = tau * tau + sigma * sigma * (1 / n + (1 / n_b if n_b > 0 else 0.0))
+    flags = [*_flags_of_equal(design, values), *_too_good(design, mean), *design.get("told", ())]
+    factor = (mu1 - mu0) * (mean - (mu1 + mu0) / 2) / v if v > 0 else 0.0
+    support, refute = factor, -factor
+    if v > 0 and _is_misfit(mean, v, mu1, mu0, design.get("claim")):
+        flags.append("model misfit")
+        support, refute = min(factor, 0.0), min(-factor, 0.0)
+    return _Weight([name], [n], support, refute, [flags])
+
+
+def _is_misfit(mean: float, v: float, mu1: float, mu0: float, claim: object) -> bool:
     """Returns whether both predictions are far off: short of one and past the other ("value": off either way)."""
-    if pool.mute:
-        return False
-    sign = math.copysign(1 / math.sqrt(pool.v), mu1 - mu0)
-    distances = [sign * (mu1 - pool.mean), sign * (pool.mean - mu0)]
+    sign = math.copysign(1 / math.sqrt(v), mu1 - mu0)
+    distances = [sign * (mu1 - mean), sign * (mean - mu0)]
     if claim == "value":
         distances = [abs(z) for z in distances]
-    return min(distances) > _MISFIT_Z and student_tail(min(distances), pool.nu) < _MISFIT_TAIL
+    return min(distances) > _MISFIT_Z
 
 
-class Weighed(NamedTuple):
-    """One design's share: raw log Bayes factor, whether both predictions are off, effective n, flags."""
-
-    factor: float
-    misfit: bool
-    n: int
-    flags: list[str]
-
-
-def _weigh_binary(values: Sequence[float], p1: float, p0: float) -> Weighed:
-    hits = [value for value in values if value in (0, 1)]
-    n, k = len(hits), round(math.fsum(hits))
-    flags = ["value is not 0 or 1"] if n < len(values) else []
-    return Weighed(log_bayes_factor_binary(k, n, p1=p1, p0=p0), False, n, flags)
-
-
-def _flags_of_equal(design: Mapping[str, object], values: Sequence[float], noise: _Noise) -> list[str]:
+def _flags_of_equal(design: Design, values: Sequence[float]) -> list[str]:
     """Returns what is said where all runs of an arm measured the same; the design may know more of why."""
     flags = [str(design.get("equal") or "seed not applied")] if _all_equal(values) else []
-    if noise.flat_baseline:
+    base = design.get("baseline") or ()
+    is_flat = (
+        len({*base}) == 1 if len(base) > 1 else number(design, "baseline_n", 0) > 1 and not design.get("baseline_ss")
+    )
+    if is_flat and design.get("sigma") is None:
         flags.append(str(design.get("baseline_equal") or "seed not applied in the baseline"))
     return flags
 
 
-def _weigh_any(design: Mapping[str, object], values: Sequence[float]) -> Weighed:
-    """Returns the default factor for "any effect".
-
-    The noise is what the runs themselves show, nothing declared counts.
-    """
-    baseline_n, baseline_ss = int(number(design, "baseline_n", 0)), number(design, "baseline_ss", 0.0)
-    noise = _Noise(0.0, None, None, 0.0, baseline_n, baseline_ss)
-    pool = _pool(values, noise)
-    flags = _flags_of_equal(design, values, noise)
-    if pool.mute:
-        return Weighed(0.0, False, pool.n, [*flags, "noise unknown: one more replicate"])
-    others = 1 if noise.flat_baseline else baseline_n
-    effective = pool.n * others / (pool.n + others) if others > 0 else pool.n
-    t = pool.mean / math.sqrt(pool.v)
-    factor = jzs_log_bayes_factor(t, pool.nu, effective, one_sided=bool(design.get("one_sided")))
-    return Weighed(factor, False, pool.n, flags)
+def _too_good(design: Design, mean: float) -> list[str]:
+    is_wild = design.get("mde") is not None and mean > 8 * number(design, "mde")
+    return ["too good: check leakage"] if is_wild else []
 
 
-def weigh(design: Mapping[str, object], values: Sequence[float]) -> Weighed:
-    """Returns what the values of one design's replicates say.
+def _weigh_together(names: Sequence[str], designs: Sequence[Design], found: Sequence[Measured]) -> _Weight:
+    """Returns what designs of unknown noise say that share a baseline."""
+    first, gaps = designs[0], []
+    for design in designs:
+        if design.get("model", "gaussian") == "gaussian":
+            gaps.append(abs(quantity(design, "mu1") - quantity(design, "mu0")))
+            number(design, "nu0", GUESSED_NOISE_DF)
+    tau = max((spread(design, "tau", TAU_SHARE * gap) for design, gap in zip(designs, gaps, strict=False)), default=0.0)
+    declared = [value for design in designs if (value := design.get("s0")) is not None and spread(design, "s0") > 0]
+    seen = [
+        each._replace(values=each.values[:1], seeds=each.seeds[:1]) if _all_equal(each.values) else each
+        for each in found
+    ]
+    said = weigh_designs(designs, seen, (tau, max(declared, default=None)))
+    flags = []
+    for design, each in zip(designs, found, strict=True):
+        own = [*_flags_of_equal(design, each.values), *design.get("told", ())]
+        flags.append(own + (_too_good(design, math.fsum(each.values) / len(each.values)) if each.values else []))
+    if said.low is None:
+        flags[0].append("noise unknown: one more replicate")
+    if said.outliers:
+        flags[0].append(f"outlier: {said.outliers} of the values count half, as the nearest other one")
+    support, refute = said.support, said.refute
+    if first.get("claim") == "value" and said.value is not None and said.high is not None:
+        is_beyond = said.value - quantity(first, "mu1") > said.high - said.value
+        flags[0] += ["model misfit"] if is_beyond else []
+        support, refute = (0.0, 0.0) if is_beyond else (support, refute)
+    if min(support, refute) >= _BOTH_SURE:
+        flags[0].append("misfit: the effect lies between none and what was planned for")
+    return _Weight([*names], [len(each.values) for each in seen], support, refute, flags, said)
 
-    See `confidence` for the design. Raises ValueError for none.
-    """
-    model = design.get("model", "gaussian")
-    if model == "any":
-        return _weigh_any(design, values)
-    mu1, mu0 = quantity(design, "mu1"), quantity(design, "mu0")
-    if model == "binary":
-        return _weigh_binary(values, mu1, mu0)
-    if model != "gaussian":
-        raise ValueError(f"model must be gaussian, binary or any, not {model!r}")
-    sigma, s0 = (None if design.get(key) is None else spread(design, key) for key in ("sigma", "s0"))
-    s0 = s0 or None  # a declared noise of 0 says nothing: no run is without noise
-    noise = _Noise(
-        spread(design, "tau", TAU_SHARE * abs(mu1 - mu0)),
-        sigma,
-        s0,
-        number(design, "nu0", GUESSED_NOISE_DF),
-        int(number(design, "baseline_n", 0)),
-        number(design, "baseline_ss", 0.0),
-    )
-    pool = _pool(values, noise)
-    flags = _flags_of_equal(design, values, noise)
-    if pool.nu <= 0:
-        flags.append("noise unknown: one more replicate")
-    if design.get("mde") is not None and pool.mean > 8 * number(design, "mde"):
-        flags.append("too good: check leakage")
-    misfit = _gaussian_misfit(pool, mu1, mu0, design.get("claim"))
-    return Weighed(_factor(pool, mu1, mu0), misfit, pool.n, flags)
+
+def _weigh(designs: Mapping[str, Design], found: Mapping[str, Measured]) -> list[_Weight]:
+    """Returns what was measured, by groups of designs that share a baseline."""
+    weighed: list[_Weight] = []
+    groups: dict[object, list[str]] = {}
+    for name, design in designs.items():
+        if name not in found:
+            continue
+        model = design.get("model", "gaussian")
+        if model == "binary":
+            weighed.append(_weigh_binary(name, design, found[name]))
+        elif model not in ("gaussian", "any"):
+            raise ValueError(f"model must be gaussian, binary or any, not {model!r}")
+        elif design.get("sigma") is not None:
+            weighed.append(_weigh_known(name, design, found[name].values))
+        else:
+            shared = design.get("baseline_id")
+            key = ("own", name) if shared is None else (shared, design.get("metric"), model, bool(design.get("paired")))
+            groups.setdefault(key, []).append(name)
+    weighed += [_weigh_together(each, [designs[n] for n in each], [found[n] for n in each]) for each in groups.values()]
+    for place, each in enumerate(weighed):
+        # Runs on other code, data or environment than their baseline's decide nothing until it is run anew.
+        share = min(0.0 if designs[name].get("stale") else number(designs[name], "share", 1.0) for name in each.designs)
+        weighed[place] = each._replace(support=each.support * share, refute=each.refute * share)
+    return weighed
 
 
 def live_rows(evidence: Iterable[Mapping[str, object]], hypothesis_id: object) -> list[Row]:
@@ -361,9 +298,9 @@ def _outcome(row: Mapping[str, Any], design: Mapping[str, object]) -> float | No
 
 def measured(
     rows: Iterable[Row], designs: Mapping[str, Mapping[str, object]]
-) -> tuple[dict[str, list[float]], set[object]]:
+) -> tuple[dict[str, Measured], set[object]]:
     """Values by design, and the runs that gave one: once per run and metric, run and design, and content."""
-    values: dict[str, list[float]] = {}
+    values: dict[str, Measured] = {}
     runs: set[object] = set()
     seen: set[object] = set()
     for row in rows:
@@ -381,7 +318,11 @@ def measured(
         if keys & seen:
             continue
         seen |= keys
-        values.setdefault(row["design_id"], []).append(value)
+        known = values.setdefault(
+            row["design_id"], Measured([], [], list(cast("Iterable[float | None]", design.get("lost") or ())))
+        )
+        known.values.append(min(max(value, -_WILD), _WILD))
+        known.seeds.append(row.get("seed"))
     return values, runs
 
 
@@ -438,18 +379,9 @@ def confidence(
     """
     rows = live_rows(evidence, hypothesis.get("id"))
     values, runs = measured(rows, designs)
-    weighed = {name: weigh(design, values[name]) for name, design in designs.items() if name in values}
-    parts: list[Part] = []
-    support: list[float] = []
-    refute: list[float] = []
-    for name, (factor, misfit, n, flags) in weighed.items():
-        factor *= number(designs[name], "share", 1.0)
-        # A misfit goes to a human. E-values lose its gain but keep its loss: only cutting a gain is free.
-        cap = 0.0 if misfit else DESIGN_CAP_NATS
-        support.append(min(factor, cap))
-        refute.append(min(-factor, cap))
-        flags = [*flags, *(["model misfit"] if misfit else []), *designs[name].get("told", ())]
-        parts.append(_part("design_id", name, factor, cap, n, flags))
+    weighed = _weigh(designs, values)
+    for_it, against_it = (math.fsum(each) for each in ([w.support for w in weighed], [w.refute for w in weighed]))
+    parts = _parts(weighed, for_it, against_it)
     opinions = _opinions(rows, runs)
     shifts = {
         row.get("id"): (float(row["log_odds"]), row.get("bounded"))
@@ -467,7 +399,7 @@ def confidence(
     parts += [_part("manual", name, shift, math.inf, 0, []) for name, (shift, bounded) in shifts.items() if not bounded]
 
     log_odds = math.fsum([prior, *(part["log_bayes_factor"] for part in parts)])
-    p, for_it, against_it = probability(log_odds), math.fsum(support), math.fsum(refute)
+    p = probability(log_odds)
     past, reached = _verdict(p, for_it, against_it, config)
     side = reached or ("supported" if log_odds >= 0 else "refuted")
     e_support, e_refute = (math.exp(_clip(nats, _EXPONENT_LIMIT)) for nats in (for_it, against_it))
@@ -479,13 +411,56 @@ def confidence(
         "e_refute": e_refute,
         "past": past,
         "reached": reached,
-        "n_measured": sum(part.n for part in weighed.values()),
+        "n_measured": sum(sum(each.counts) for each in weighed),
         "parts": parts,
+        "effect": _effect(weighed, designs),
         "false_alarm_bound": bound,
     }
     if config.get("alpha") is not None:
         result["established"] = reached is not None and bound <= number(config, "alpha")
     return result
+
+
+def _effect(weighed: Sequence[_Weight], designs: Mapping[str, Design]) -> Effect | None:
+    """Returns the effect of the designs that have most runs together, the first of equals; None of fewer than two.
+
+    Never the largest effect: which one is shown must not depend on how it came out.
+    """
+    found = max((each for each in weighed if each.effect is not None), key=lambda each: sum(each.counts), default=None)
+    if found is None or found.effect is None or found.effect.value is None or sum(found.counts) < 2:
+        return None
+    first, said = designs[found.designs[0]], found.effect
+    sampled = first.get("baseline") or ()
+    known = said.statistic
+    typed: float = first.get("baseline_n") or first.get("typed_n") or (first.get("baseline_count") or (0, 0))[1]
+    return {
+        "value": said.value,
+        "low": said.low,
+        "high": said.high,
+        "n": sum(found.counts),
+        "n_baseline": len(sampled) or int(typed) or None,
+        "metric": first.get("metric"),
+        "sd": math.sqrt(known.v * known.n) if known is not None else None,
+    }
+
+
+def _parts(weighed: Sequence[_Weight], for_it: float, against_it: float) -> list[Part]:
+    """Returns the designs' shares of the log odds: what is said for the claim less what is said against it.
+
+    The sum stays within what both e-values allow, so no confidence says more than they do. A design's share of what its
+    group says goes by its runs.
+    """
+    total = math.fsum(_clip(each.factor, DESIGN_CAP_NATS) for each in weighed)
+    allowed = min(max(total, -max(against_it, 0.0)), max(for_it, 0.0))
+    scale = allowed / total if total else 0.0
+    parts = []
+    for each in weighed:
+        runs = sum(each.counts)
+        for name, n, flags in zip(each.designs, each.counts, each.flags, strict=True):
+            nats = _clip(each.factor, DESIGN_CAP_NATS) * scale * (n / runs if runs else 0.0)
+            part = _part("design_id", name, nats, math.inf, n, flags)
+            parts.append(part | {"capped": abs(each.factor) > DESIGN_CAP_NATS})
+    return parts
 
 
 def bound_of(result: Mapping[str, object], verdict: str) -> float:

@@ -1,7 +1,8 @@
 """The scientific core for other languages: JSON requests on stdin, JSON answers on stdout, one a line.
 
     python -m perpetual.science.stdio_server
-    {"fn": "confidence" | "propose" | "gate", "args": [...]}  ->  {"result": ...} | {"error": "..."}
+    {"fn": "confidence" | "judge" | "judge_many" | "propose" | "gate", "args": [...]}
+    ->  {"result": ...} | {"error": "..."}
 
 Run as a program, never imported. A bad line is answered with an error and the next one is read.
 """
@@ -12,9 +13,15 @@ import json
 import sys
 from collections.abc import Callable
 
-from perpetual.science import confidence, gate, propose
+from perpetual.science import confidence, gate, judge, judge_many, propose
 
-FUNCTIONS: dict[str, Callable[..., object]] = {"confidence": confidence, "propose": propose, "gate": gate}
+FUNCTIONS: dict[str, Callable[..., object]] = {
+    "confidence": confidence,
+    "judge": judge,
+    "judge_many": judge_many,
+    "propose": propose,
+    "gate": gate,
+}
 
 
 def answer(line: bytes) -> str:

@@ -1,0 +1,257 @@
+"""What designs that share a baseline say together: log e-values in both directions, and the effect with its interval.
+
+Pure. Imported by `perpetual.science.evidence`. A design's values are oriented and differenced from the mean of its
+baseline. Designs with one baseline are weighed as one arm against it: their product would count its luck once each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from perpetual.science.evalues import Arm, Statistic, arm, either, half_width, log_e, paired, two_arms, winsorised
+from perpetual.science.rates import Count, log_e_above, rate_interval
+
+if TYPE_CHECKING:
+    Design = Mapping[str, Any]
+
+__all__ = ["Measured", "Said", "weigh_designs", "weigh_rates"]
+
+
+class Measured(NamedTuple):
+    """The values of one design, each with its seed, and the last values of its runs that gave none."""
+
+    values: list[float]
+    seeds: list[object]
+    lost: list[float | None]
+
+
+class Said(NamedTuple):
+    """What was found: log e-values (nats), runs that count, outliers moved, the effect and its 95 % bounds."""
+
+    support: float
+    refute: float
+    n: int
+    outliers: int = 0
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    statistic: Statistic | None = None  # of the effect over nothing
+
+
+_Lost = tuple[list["float | None"], list["float | None"]]  # last values of runs that gave none, by arm
+
+
+class _Arms(NamedTuple):
+    """One reading of the runs: values by design with their seeds, and the baseline's with theirs."""
+
+    own: list[list[float]]
+    seeds: list[list[object]]
+    base: list[float]
+    base_seeds: list[object]
+
+
+class _Terms(NamedTuple):
+    """What the designs declare."""
+
+    tau: float
+    luck: float
+    typed_n: float | None
+    is_paired: bool
+    planned: float | None
+    moments: Arm | None  # of a baseline whose values are not at hand
+
+
+def weigh_designs(designs: Sequence[Design], measured: Sequence[Measured], terms: tuple[float, float | None]) -> Said:
+    """Returns what designs of one baseline, metric and noise say of their effects.
+
+    Args:
+        designs: of model gaussian or any; `mu1` and `mu0`, or `null`, are the boundaries, see `confidence`.
+        measured: the values of each.
+        terms: the sd between implementations, and the noise that was declared, or None.
+    """
+    first = designs[0]
+    tau, noise = terms
+    gap = _number(first, "mu1") - _number(first, "mu0")
+    settings = _Terms(
+        tau,
+        _number(first, "luck"),
+        None if first.get("typed_n") is None else float(first["typed_n"]),
+        bool(first.get("paired")),
+        abs(gap) / noise if noise and gap else None,
+        _moments(first),
+    )
+    base = [float(value) for value in first.get("baseline") or ()]
+    arms = _Arms(
+        [each.values for each in measured],
+        [each.seeds for each in measured],
+        base,
+        [*(first.get("baseline_seeds") or [None] * len(base))],
+    )
+    up, down = _boundaries(designs, first)
+    lost = [value for each in measured for value in each.lost], [*first.get("baseline_lost", ())]
+    if up is None:  # some effect, of no direction
+        support = either(*(_reading(arms, settings, sign, [0.0] * len(designs)) for sign in (1.0, -1.0)))
+        refute = 0.0
+        if down is not None:
+            refute = min(_reading(arms, settings, sign, [-edge for edge in down]) for sign in (1.0, -1.0))
+    else:
+        support = _worst(arms, settings, 1.0, up, lost)
+        refute = _worst(arms, settings, -1.0, down or [0.0] * len(designs), lost)
+    tamed, moved = _tamed(arms)
+    return Said(support, refute, sum(len(own) for own in arms.own), moved, *_effect(tamed, settings))
+
+
+def _boundaries(designs: Sequence[Design], first: Design) -> tuple[list[float] | None, list[float] | None]:
+    """Returns by design the effects that a support and that a refutation are tested against."""
+    mde = first.get("mde")
+    if first.get("model") == "any":
+        if not first.get("one_sided"):
+            return None, [float(mde)] * len(designs) if mde is not None else None
+        return [0.0] * len(designs), [_number(each, "mde") for each in designs]
+    return (
+        [_number(each, "null", _number(each, "mu0")) for each in designs],
+        [_number(each, "mu1") for each in designs],
+    )
+
+
+def _number(design: Design, key: str, default: float = 0.0) -> float:
+    value = design.get(key)
+    return default if value is None else float(value)
+
+
+def _moments(design: Design) -> Arm | None:
+    n = int(_number(design, "baseline_n"))
+    return Arm(n, 0.0, _number(design, "baseline_ss")) if n > 0 and not design.get("baseline") else None
+
+
+def _worst(arms: _Arms, settings: _Terms, sign: float, edges: Sequence[float], lost: _Lost) -> float:
+    """Returns the log e-value, or the smaller one with each lost run at the worst value seen in either arm.
+
+    Runs that are lost because they look bad select. Under the second reading they cannot.
+    """
+    found = _reading(arms, settings, sign, edges)
+    own_lost, base_lost = lost
+    seen = [value for own in arms.own for value in own] + arms.base
+    if not (own_lost or base_lost) or not seen or found <= 0:
+        return found
+    bad, good = (min, max) if sign > 0 else (max, min)
+    own = [[*values] for values in arms.own]
+    own[0] += [bad(bad(seen), seen[0] if last is None else last) for last in own_lost]
+    base = arms.base + [good(good(seen), seen[0] if last is None else last) for last in base_lost if arms.base]
+    imputed = _Arms(
+        own,
+        [arms.seeds[0] + [None] * len(own_lost), *arms.seeds[1:]],
+        base,
+        arms.base_seeds + [None] * (len(base) - len(arms.base)),
+    )
+    return min(found, _reading(imputed, settings, sign, edges))
+
+
+def _reading(arms: _Arms, settings: _Terms, sign: float, edges: Sequence[float]) -> float:
+    """Returns the log e-value of effects beyond the edges, in one direction: a mean with and without outliers."""
+    found = _log_e(arms, settings, sign, edges)
+    tamed, moved = _tamed(arms)
+    return either(found, _log_e(tamed, settings, sign, edges)) if moved else found
+
+
+def _tamed(arms: _Arms) -> tuple[_Arms, int]:
+    found, moved = winsorised([*arms.own, arms.base])
+    return (arms._replace(own=found[:-1], base=found[-1]), moved) if moved else (arms, 0)
+
+
+def _log_e(arms: _Arms, settings: _Terms, sign: float, edges: Sequence[float]) -> float:
+    own = [[sign * (value - edge) for value in values] for values, edge in zip(arms.own, edges, strict=True)]
+    base = arm([sign * value for value in arms.base]) if arms.base else settings.moments
+    pairs, covariance = _pairs(arms, own, sign)
+    alone = log_e(
+        two_arms(own, base, seeds=arms.seeds, typed_n=settings.typed_n, tau=settings.tau, luck=settings.luck,
+                 covariance=covariance),
+        planned=settings.planned,
+    )  # fmt: skip
+    if not settings.is_paired or len(pairs) < 2:
+        return alone
+    together = paired(pairs, tau=_tau_of_mean(settings.tau, own), luck=settings.luck)
+    # A fixed mean of the two, which is an e-value; the better of them would not be one.
+    return either(alone, log_e(together, planned=settings.planned))
+
+
+def _tau_of_mean(tau: float, own: Sequence[Sequence[float]]) -> float:
+    return tau / math.sqrt(max(sum(1 for values in own if values), 1))
+
+
+def _pairs(arms: _Arms, own: Sequence[Sequence[float]], sign: float) -> tuple[list[float], float]:
+    """Returns the differences on the seeds that both arms share, one a seed, and the covariance of the arms' means."""
+    theirs = {seed: sign * value for seed, value in zip(arms.base_seeds, arms.base, strict=True) if seed is not None}
+    mine: dict[object, list[float]] = {}
+    if theirs:
+        for values, seeds in zip(own, arms.seeds, strict=True):
+            for value, seed in zip(values, seeds, strict=True):
+                if seed in theirs:
+                    mine.setdefault(seed, []).append(value)
+    if len(mine) < 2:
+        return [], 0.0
+    draws = [(math.fsum(found) / len(found), theirs[seed]) for seed, found in mine.items()]
+    n = len(draws)
+    mean_x, mean_y = (math.fsum(each[side] for each in draws) / n for side in (0, 1))
+    cross = math.fsum((x - mean_x) * (y - mean_y) for x, y in draws) / (n - 1)
+    count = len({seed for seeds in arms.seeds for seed in seeds}) or n
+    return [x - y for x, y in draws], cross * n / (max(count, n) * len(arms.base))
+
+
+def _effect(arms: _Arms, settings: _Terms) -> tuple[float | None, float | None, float | None, Statistic | None]:
+    """Returns the effect over nothing and its confidence sequence, of both arms and of their pairs."""
+    values = [value for own in arms.own for value in own]
+    if not values:
+        return None, None, None, None
+    base = arm(arms.base) if arms.base else settings.moments
+    value = math.fsum(values) / len(values) - (base.mean if base else 0.0)
+    pairs, covariance = _pairs(arms, arms.own, 1.0)
+    alone = two_arms(arms.own, base, seeds=arms.seeds, typed_n=settings.typed_n, tau=settings.tau, luck=settings.luck,
+                     covariance=covariance)  # fmt: skip
+    if not settings.is_paired or len(pairs) < 2:
+        return (value, *_around(value, alone, 0.05), alone)
+    together = paired(pairs, tau=_tau_of_mean(settings.tau, arms.own), luck=settings.luck)
+    own = math.fsum(pairs) / len(pairs)
+    bounds = [_around(value, alone, 0.025), _around(own, together, 0.025)]
+    low = max((each for each, _ in bounds if each is not None), default=None)
+    high = min((each for _, each in bounds if each is not None), default=None)
+    if low is not None and high is not None and low > high:  # as no sample of one effect would have it
+        low, high = bounds[1]
+    return own, low, high, together
+
+
+def _around(value: float, found: Statistic | None, alpha: float) -> tuple[float | None, float | None]:
+    reach = half_width(found, alpha)
+    return (None, None) if reach is None else (value - reach, value + reach)
+
+
+def weigh_rates(design: Design, values: Sequence[float]) -> Said:
+    """Returns what a design's successes say of its rate, beside `baseline_count` [successes, trials] or a `rate`.
+
+    Values, counts and rates are oriented: a success is what is claimed to become more frequent.
+    """
+    own = Count(math.fsum(values), len(values))
+    if not own.n:
+        return Said(0.0, 0.0, 0)
+    against, others = _rates(design)
+    flipped = Count(own.n - own.k, own.n)
+    low, high = rate_interval(own, against)
+    return Said(
+        log_e_above(own, against, _number(design, "null")),
+        log_e_above(flipped, others, -_number(design, "mde")),
+        len(values),
+        value=own.rate - (against if isinstance(against, float) else against.rate),
+        low=low,
+        high=high,
+    )
+
+
+def _rates(design: Design) -> tuple[Count | float, Count | float]:
+    """Returns what a rate is compared with, and the same of failures."""
+    if design.get("baseline_count") is None:
+        rate = _number(design, "rate")
+        return rate, 1 - rate
+    k, n = (float(each) for each in design["baseline_count"])
+    return Count(k, n), Count(n - k, n)

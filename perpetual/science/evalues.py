@@ -1,0 +1,288 @@
+"""E-values of effects whose noise is unknown: valid at every look, whatever the noise, the seeds and the baseline's.
+
+Pure. Imported by `perpetual.science.evidence`, `judge` and by previews. Effects are oriented (bigger = more in favour)
+and differenced from the baseline's mean, in the metric's units; logarithms are natural.
+
+The e-value of an effect above a boundary is a ratio of two densities of the t statistic: effects of standard size
+delta > 0, under half-normal priors of several scales, against none. With one noise for both arms it is the right-Haar
+ratio, a supermartingale for every effect at or below the boundary and every noise. Sources: Perez-Ortiz, Lardy, de
+Heide and Gruenwald (2024), E-statistics, group invariance and anytime-valid testing, Annals of Statistics 52; Wang and
+Ramdas (2025), Anytime-valid t-tests and confidence sequences for Gaussian means with unknown variance, Sequential
+Analysis 44. Where the arms' noises may differ the statistic is Welch's, an approximation: its error is paid for by the
+share of the stake that is never bet (`CASH`), and measured by `make bench-science`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from perpetual.science.intervals import student_quantile, student_tail
+
+__all__ = ["CASH", "Arm", "Statistic", "arm", "either", "half_width", "log_e", "paired", "two_arms", "winsorised"]
+
+CASH = 0.1  # share of the stake that is kept: pays for Welch's approximation, and bounds a loss
+SCALES = ((0.5, 0.2), (1.0, 0.3), (2.0, 0.25), (4.0, 0.15), (12.0, 0.1))  # of effects in units of the noise, weights
+PLANNED = ((1.0, 0.35), (2.0, 0.15))  # the same around a declared effect, where the noise was declared too
+INTERVAL_SCALES = ((1.0, 0.4), (4.0, 0.3), (400.0, 0.3))  # of the confidence sequence
+_WIDEST = 1e12
+_BISECTIONS = 18
+CLUSTERS = 4  # from so many designs on, their spread replaces that of their runs where it is larger
+_FEWER_CLUSTERS = 2.0  # below, only where it is so many times larger
+OUTLIER_SD = 6.0
+_OUTLIER_TAIL = 1e-4
+_OUTLIER_DF = 3
+_OWN_TAIL = 5e-3
+_OUTLIER_SHARE = 5  # one of so many runs of an arm may be an outlier, and always one
+_TINY = 1e-300
+_LEAST = 1e-24  # a variance below this share of the effect's square is a rounding error
+
+
+class Arm(NamedTuple):
+    """Runs of one arm: how many, their mean, the sum of squares about it."""
+
+    n: int
+    mean: float
+    ss: float
+
+
+class Statistic(NamedTuple):
+    """A t statistic's parts.
+
+    The effect over the boundary, its variance as measured and with how many degrees of freedom, the effective number of
+    runs, and the variance that was declared, which is taken as known.
+    """
+
+    effect: float
+    v: float
+    nu: float
+    n: float
+    fixed: float = 0.0
+
+    @property
+    def t(self) -> float:
+        """Returns the statistic of what was measured alone."""
+        return self.effect / math.sqrt(self.v)
+
+    def with_luck(self) -> Statistic:
+        """Returns the statistic whose variance holds the declared one too."""
+        whole = self.v + self.fixed
+        return Statistic(self.effect, whole, self.nu * (whole / self.v) ** 2, self.n * self.v / whole)
+
+
+def arm(values: Sequence[float]) -> Arm:
+    """Returns the moments of one value at least."""
+    mean = math.fsum(values) / len(values)
+    return Arm(len(values), mean, math.fsum((value - mean) ** 2 for value in values))
+
+
+def log_e(found: Statistic | None, *, planned: float | None = None) -> float:
+    """Returns the log e-value (nats) of an effect above the boundary; 0 where nothing can be said.
+
+    Args:
+        found: the statistic of the effect over the boundary.
+        planned: the effect that was planned for, in units of a noise that was declared before any run. A wrong one
+            costs power, and no validity.
+    """
+    if found is None:
+        return 0.0
+    scales: Iterable[tuple[float, float]] = SCALES
+    if planned is not None:
+        share = 1 - math.fsum(weight for _, weight in PLANNED)
+        scales = [*((planned * scale, weight) for scale, weight in PLANNED), *((s, w * share) for s, w in SCALES)]
+    if found.fixed > 0:
+        # Luck that was declared counts beside the noise, and never makes the noise better known than it was measured.
+        return min(log_e(found._replace(fixed=0.0), planned=planned), log_e(found.with_luck(), planned=planned))
+    t, nu, n = found.t, found.nu, found.n
+    x = t * t / nu
+    logs = [_half_normal(t, x, nu, 1 + n * scale * scale) + math.log(weight) for scale, weight in scales]
+    return _log_sum([math.log(CASH), *(math.log(1 - CASH) + each for each in logs)])
+
+
+def _half_normal(t: float, x: float, nu: float, spread: float) -> float:
+    """Returns the log ratio of densities of t: effects under a half-normal prior against none; x is t^2 / nu."""
+    ratio = -math.log(spread) / 2 + (nu + 1) / 2 * (math.log1p(x) - math.log1p(x / spread))
+    tail = student_tail(math.sqrt((nu + 1) * x * (spread - 1) / spread / (1 + x / spread)), nu + 1)
+    return ratio + math.log(max(2 * (1 - tail if t > 0 else tail), _TINY))
+
+
+def _log_sum(logs: Sequence[float]) -> float:
+    peak = max(logs)
+    return peak + math.log(math.fsum(math.exp(each - peak) for each in logs))
+
+
+def either(one: float, other: float) -> float:
+    """Returns the log of the mean of two e-values given by their logs: an e-value, which the better of two is not."""
+    return _log_sum([one, other]) - math.log(2)
+
+
+def two_arms(
+    own: Sequence[Sequence[float]],
+    baseline: Arm | None,
+    *,
+    seeds: Sequence[Sequence[object]] = (),
+    typed_n: float | None = None,
+    tau: float = 0.0,
+    luck: float = 0.0,
+    covariance: float = 0.0,
+) -> Statistic | None:
+    """Returns the statistic of the designs that share one baseline, as one arm against it; None where it is mute.
+
+    One run of an arm says nothing of its noise, so an arm of one run borrows the other's, and a claim of one run is
+    mute.
+
+    Args:
+        own: values over the boundary, by design.
+        baseline: its moments; None for a number.
+        seeds: of the values, in their shape: runs of several designs on one seed are one draw of its luck.
+        typed_n: how many runs a number was measured with; None takes it as exact.
+        tau: sd between implementations, which the runs of one design share.
+        luck: sd that all runs share, such as that of the items they are tested on.
+        covariance: of both arms' means where it is negative: shared seeds that pull apart make an effect less certain.
+    """
+    values = [value for design in own for value in design]
+    n = len(values)
+    if n < 2:
+        return None
+    mean = math.fsum(values) / n
+    v_own, nu_own = _variance_of_mean(own, seeds, mean)
+    if nu_own <= 0:
+        return None
+    fixed = tau * tau * math.fsum((len(design) / n) ** 2 for design in own) + luck * luck - 2 * min(covariance, 0.0)
+    runs = nu_own + 1
+    if baseline is None or baseline.n < 2 or baseline.ss <= 0:  # runs that measured the same are one run, seen again
+        others, against = (typed_n, 0.0) if baseline is None else (1.0, baseline.mean)
+        v_random = v_own * (1 + runs / others) if others else v_own
+        return _statistic(mean - against, [(v_random, nu_own)], fixed, 1 / (1 / runs + (1 / others if others else 0.0)))
+    nu_base = baseline.n - 1.0
+    own_var, base_var = v_own * runs, baseline.ss / nu_base
+    pooled = (own_var * nu_own + baseline.ss) / (nu_own + nu_base)
+    # The arm that shows less noise is taken to have the pooled one, which is larger, and at most twice its own degrees
+    # of freedom: two runs that lie close by chance would else pass for an arm without noise.
+    if own_var >= base_var:
+        shares = [(v_own, nu_own), (pooled / baseline.n, _borrowed(nu_base, nu_own))]
+    else:
+        shares = [(pooled / runs, _borrowed(nu_own, nu_base)), (base_var / baseline.n, nu_base)]
+    # Effects are counted in units of the larger noise, so that runs of the less noisy arm do not count as its runs.
+    effective = max(own_var, base_var) / math.fsum(v for v, _ in shares)
+    return _statistic(mean - baseline.mean, shares, fixed, effective)
+
+
+def _borrowed(own: float, other: float) -> float:
+    return min(2 * own, own + other)
+
+
+def _variance_of_mean(
+    own: Sequence[Sequence[float]], seeds: Sequence[Sequence[object]], mean: float
+) -> tuple[float, float]:
+    """Returns the variance of the mean of all runs, and its degrees of freedom."""
+    draws = _by_seed(own, seeds)
+    n = len(draws)
+    center = math.fsum(draws) / n
+    v, nu = (math.fsum((x - center) ** 2 for x in draws) / (n - 1) / n, n - 1.0) if n > 1 else (0.0, 0.0)
+    k = len(own)
+    if k > 1:
+        total = sum(len(design) for design in own)
+        spread = math.fsum((math.fsum(x - mean for x in design) / total) ** 2 for design in own) * k / (k - 1)
+        if spread > v * (1.0 if k >= CLUSTERS else _FEWER_CLUSTERS):
+            return spread, k - 1.0
+    return v, nu
+
+
+def _by_seed(own: Sequence[Sequence[float]], seeds: Sequence[Sequence[object]]) -> list[float]:
+    """Returns one value a draw: runs on one seed are averaged."""
+    draws: dict[object, list[float]] = {}
+    for place, design in enumerate(own):
+        for at, value in enumerate(design):
+            seed = seeds[place][at] if seeds else None
+            draws.setdefault((place, at) if seed is None else ("seed", seed), []).append(value)
+    return [math.fsum(found) / len(found) for found in draws.values()]
+
+
+def _statistic(
+    effect: float, shares: Sequence[tuple[float, float]], fixed: float, effective: float
+) -> Statistic | None:
+    """Returns the statistic with Satterthwaite's degrees of freedom; None without any noise."""
+    random = math.fsum(v for v, _ in shares)
+    if random <= _LEAST * (effect * effect + fixed) or not math.isfinite(random + fixed):
+        return None
+    nu = random * random / math.fsum(share * share / nu for share, nu in shares if share > 0)
+    return Statistic(effect, random, nu, effective, fixed)
+
+
+def paired(pairs: Sequence[float], *, tau: float = 0.0, luck: float = 0.0) -> Statistic | None:
+    """Returns the statistic of differences on shared seeds, one a seed."""
+    if len(pairs) < 2:
+        return None
+    n, mean, ss = arm(pairs)
+    return _statistic(mean, [(ss / (n - 1) / n, n - 1.0)], tau * tau + luck * luck, n)
+
+
+def half_width(found: Statistic | None, alpha: float = 0.05) -> float | None:
+    """Returns half the width of the confidence sequence at 1 - alpha: it covers the effect at all looks at once.
+
+    It inverts the two-sided ratio under normal priors on the effect in units of the noise. None where nothing is known.
+    """
+    if found is None:
+        return None
+    if found.fixed > 0:
+        widths = [half_width(each, alpha) for each in (found._replace(fixed=0.0), found.with_luck())]
+        return None if None in widths else max(width for width in widths if width is not None)
+    terms = [(1 + found.n * scale * scale, math.log(weight)) for scale, weight in INTERVAL_SCALES]
+    power, bar = (found.nu + 1) / 2, -math.log(alpha)
+
+    def excludes(x: float) -> bool:
+        return _log_sum([
+            weight - math.log(spread) / 2 + power * (math.log1p(x) - math.log1p(x / spread)) for spread, weight in terms
+        ]) >= bar  # fmt: skip
+
+    low, high = 0.0, 1.0
+    while not excludes(high):
+        low, high = high, high * 8
+        if high > _WIDEST:
+            return None
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if excludes(middle) else (middle, high)
+    return math.sqrt(found.v * found.nu * high)
+
+
+def winsorised(arms: Sequence[Sequence[float]]) -> tuple[list[list[float]], int]:
+    """Returns the arms with outliers moved to the nearest other value of their arm, and how many were moved.
+
+    An outlier lies farther from the mean of its arm's other runs than 6 sd and than all but 1 in 10,000 values of
+    Student's t would, the sd pooled over all arms without it. At most a fifth of an arm is moved, and always one may
+    be. Declared before any run: the rule looks at no verdict.
+    """
+    found, moved = [[*values] for values in arms], 0
+    for place, values in enumerate(found):
+        for _ in range(max(1, len(values) // _OUTLIER_SHARE)):
+            index = _outlier(found, place)
+            if index is None:
+                break
+            others = [value for at, value in enumerate(values) if at != index]
+            values[index] = min(others, key=lambda other, far=values[index]: abs(other - far))  # type: ignore[misc]
+            moved += 1
+    return found, moved
+
+
+def _outlier(arms: Sequence[Sequence[float]], place: int) -> int | None:
+    values = arms[place]
+    if len(values) < 4:
+        return None
+    middle = sorted(values)[len(values) // 2]
+    index = max(range(len(values)), key=lambda at: abs(values[at] - middle))
+    rest = arm([value for at, value in enumerate(values) if at != index])
+    others = [arm(each) for at, each in enumerate(arms) if at != place and len(each) > 1]
+    nu = rest.n - 1 + sum(other.n - 1 for other in others)
+    s2 = (rest.ss + math.fsum(other.ss for other in others)) / nu if nu else 0.0
+    if nu < _OUTLIER_DF or s2 <= 0:
+        return None
+    distance = abs(values[index] - rest.mean) / math.sqrt(1 + 1 / rest.n)
+    if distance <= max(OUTLIER_SD, student_quantile(1 - _OUTLIER_TAIL, float(nu))) * math.sqrt(s2):
+        return None
+    # An arm that is noisier than the other one has no outlier for that: the distance is far in its own terms too.
+    own = math.sqrt(rest.ss / (rest.n - 1))
+    far = distance > max(OUTLIER_SD, student_quantile(1 - _OWN_TAIL, float(rest.n - 1))) * own
+    return index if far else None

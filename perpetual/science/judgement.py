@@ -1,0 +1,432 @@
+"""The whole rule, as the lab applies it, to one claim: its baseline, its runs and what is thought of it.
+
+Pure. `judge` builds designs and rows and folds them by `perpetual.science.evidence.confidence`; the lab builds the same
+from its record. Served to other languages by `perpetual.science.stdio_server`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from perpetual.science.evidence import CAUTION_FLAGS, GUESSED_NOISE_DF, confidence, is_finite, number, quantity
+from perpetual.science.versions import ASPECTS, Match, matched, samples_of
+
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    from perpetual.science.evidence import Confidence, Effect
+
+    Json = Mapping[str, Any]
+
+    class Judgement(Confidence):
+        """What `judge` returns."""
+
+        status: str
+        effect: Effect | None
+        cautions: list[str]
+
+    class Refused(TypedDict):
+        """An item that `judge_many` could not judge."""
+
+        error: str
+
+
+__all__ = ["drifts", "item_luck", "judge", "judge_many", "luck_of_rate"]
+
+MIN_REPLICATES = 2
+_STATES = ("done", "failed", "killed", "timeout", "lost")
+_CLAIMS = ("improves", "at_least", "any", "value")
+_SEPARATED = 0.8  # how far the orders of two arms lie apart, 1 being one arm wholly before the other
+
+
+class _Run(NamedTuple):
+    """One run, read and checked; its value is oriented."""
+
+    value: float | None
+    last: float | None
+    seed: object
+    order: float | None
+    items: list[float] | None
+    status: str
+    by: str | None
+
+
+def judge(
+    claim: Json | Sequence[Json], baseline: object, runs: Sequence[object], config: Mapping[str, object]
+) -> Judgement:
+    """Returns the document of `confidence` with "status", "effect" and "cautions" (codes).
+
+    Args:
+        claim: {"metric", "direction" max | min, "kind" gaussian | binary, "claim" improves | at_least | any | value,
+            "mde", "noise", "tau", "paired", "items", "prior", "opinions", "changes"}; or a list of them, several
+            designs of one hypothesis, with a list of run lists.
+        baseline: a number, {"value", "n"}, or a list of runs; for several designs one for all, or a list of them.
+        runs: {"seed", "value", "status", "by", "order", "code", "data", "environment", "items", "last_value"}.
+        config: as for `confidence`; the methodology's thresholds and `min_replicates` by their own names too.
+
+    Raises:
+        ValueError: for a claim, baseline or run that is none, by the name of the key.
+    """
+    several = not isinstance(claim, Mapping)
+    claims = cast("Sequence[Json]", claim) if several else [cast("Json", claim)]
+    if not claims:
+        raise ValueError("claim must hold one claim at least")
+    lists = cast("Sequence[Sequence[Json]]", runs if several else [runs])
+    is_one = (
+        not isinstance(baseline, Sequence)
+        or not baseline
+        or (
+            isinstance(baseline[0], Mapping)
+            and (not several or "status" in baseline[0] or "seed" in baseline[0] or len(baseline) != len(claims))
+        )
+    )
+    baselines = [baseline] * len(claims) if is_one else [*cast("Sequence[object]", baseline)]
+    if len(lists) != len(claims) or len(baselines) != len(claims):
+        raise ValueError(f"{len(claims)} claims need as many lists of runs and baselines")
+    found = _Found({}, [], [], [], 0)
+    for place, (one, against, own) in enumerate(zip(claims, baselines, lists, strict=True)):
+        shared = f"b{next(i for i, other in enumerate(baselines) if other is against or other == against)}"
+        _add_design(found, place, one, against, own, shared)
+    if len(claims) > 1 and any(len({*group}) > 1 for group in found.sharing()):
+        found.cautions.append("shared_baseline")
+    first = claims[0]
+    rows = [*found.rows, *_opinions(first.get("opinions") or ())]
+    thresholds = {
+        "support": config.get("support", config.get("confidence_support_threshold")),
+        "refute": config.get("refute", config.get("confidence_refute_threshold")),
+        "alpha": config.get("alpha"),
+    }
+    document = confidence({"id": "h", "prior": first.get("prior")}, found.designs, rows, thresholds)
+    flags = {flag for part in document["parts"] for flag in part["flags"]}
+    found.cautions.extend(code for flag in sorted(flags) if (code := _code_of(flag)) is not None)
+    least = number(config, "min_replicates", MIN_REPLICATES)
+    reached = document["reached"] if document["n_measured"] >= least else None
+    return {**document, "status": reached or "open", "cautions": [*dict.fromkeys(found.cautions)]}
+
+
+def judge_many(items: Iterable[Sequence[Any]]) -> list[Judgement | Refused]:
+    """Returns `judge` of each [claim, baseline, runs, config], in order; {"error"} for one that is refused."""
+    found: list[Judgement | Refused] = []
+    for item in items:
+        try:
+            claim, baseline, runs, config = item
+            found.append(judge(claim, baseline, runs, config))
+        except (ValueError, TypeError, AttributeError, KeyError) as exc:
+            found.append({"error": f"{type(exc).__name__}: {exc}"})
+    return found
+
+
+class _Found(NamedTuple):
+    """What was built of claims and runs."""
+
+    designs: dict[str, Json]
+    rows: list[Json]
+    cautions: list[str]
+    groups: list[tuple[str, str]]  # shared baseline, design
+    number: int
+
+    def sharing(self) -> list[list[str]]:
+        """Returns the designs by shared baseline that was run."""
+        by: dict[str, list[str]] = {}
+        for shared, name in self.groups:
+            by.setdefault(shared, []).append(name)
+        return [*by.values()]
+
+
+def _code_of(flag: str) -> str | None:
+    return next((code for start, code in CAUTION_FLAGS if flag.startswith(start)), None)
+
+
+def _add_design(found: _Found, place: int, claim: Json, baseline: object, runs: Sequence[Json], shared: str) -> None:
+    """Adds the designs and rows of one claim: one design a version of its code, data and environment."""
+    direction = claim.get("direction") or "max"
+    if direction not in ("max", "min"):
+        raise ValueError(f"direction must be max or min, not {direction!r}")
+    kind, what = claim.get("kind") or "gaussian", claim.get("claim") or "improves"
+    if kind not in ("gaussian", "binary"):
+        raise ValueError(f"kind must be gaussian or binary, not {kind!r}")
+    if what not in _CLAIMS:
+        raise ValueError(f"claim must be one of {', '.join(_CLAIMS)}, not {what!r}")
+    sign = -1.0 if direction == "min" else 1.0
+    mde = None if claim.get("mde") is None else quantity(claim, "mde", least=0.0)
+    if what in ("at_least", "value") and not mde:
+        raise ValueError(f"mde must be above 0 for the claim {what}")
+    own = [_read(run, sign, kind) for run in runs]
+    others = [_read(run, sign, kind) for run in cast("Sequence[Json]", baseline)] if _is_runs(baseline) else None
+    found.cautions.extend(_cautions_of_runs(own, others))
+    changes = [*(claim.get("changes") or ())]
+    matches = _matches(runs, own, cast("Sequence[Json]", baseline) if others is not None else None, others, changes)
+    if others is None:
+        found.cautions.extend(["typed_baseline"] if _typed_n(baseline) is None else [])
+    if any(match.stale for match in matches) or any(not match.counts for match in matches):
+        found.cautions.append("stale")
+    counting = [match for match in matches if match.counts]
+    for at, match in enumerate(counting):
+        name = f"d{place}" if not at else f"d{place}/{at + 1}"
+        design, rows = _design(claim, name, kind, what, mde, sign, match, baseline, f"{shared}/{at}")
+        share = {"share": 1 / len(counting)} if len(counting) > 1 else {}
+        found.designs[name] = design | share | ({"stale": [*match.stale]} if match.stale else {})
+        found.rows.extend(rows)
+        if others is not None and rows:
+            found.groups.append((shared, name))
+    luck = [design for design in found.designs.values() if design.get("luck") is None]
+    if luck and kind == "gaussian":
+        found.cautions.append("one_test_set")
+    if len(found.designs) == 1 and kind == "gaussian" and not claim.get("paired"):
+        found.cautions.append("correlated_seeds")
+
+
+def _is_runs(baseline: object) -> bool:
+    return isinstance(baseline, Sequence) and not isinstance(baseline, str)
+
+
+def _typed_n(baseline: object) -> float | None:
+    if isinstance(baseline, Mapping) and baseline.get("n") is not None:
+        n = number(baseline, "n")
+        if n <= 0:
+            raise ValueError(f"n of a baseline must be above 0, not {n:g}")
+        return n
+    return None
+
+
+def _typed(baseline: object) -> float:
+    value = baseline.get("value") if isinstance(baseline, Mapping) else baseline
+    if isinstance(value, bool) or not is_finite(value):
+        raise ValueError(f"baseline must be a number, a value with its n, or a list of runs, not {baseline!r}")
+    return float(value)
+
+
+def _read(run: Json, sign: float, kind: str) -> _Run:
+    if not isinstance(run, Mapping):
+        raise ValueError(f"a run must be an object, not {run!r}")
+    status = run.get("status") or "done"
+    items = run.get("items")
+    scores = None
+    if items is not None:
+        if not all(is_finite(item) for item in items):
+            raise ValueError("items must be finite numbers")
+        scores = [sign * float(item) for item in items] or None
+    value = run.get("value")
+    if value is None and scores and status == "done":
+        value = sign * math.fsum(scores) / len(scores)
+    seen = sign * float(value) if status == "done" and is_finite(value) else None
+    if kind == "binary" and seen is not None and sign < 0:
+        seen += 1.0  # a failure is what is to become more frequent
+    last = run.get("last_value")
+    order = run.get("order")
+    return _Run(
+        seen,
+        sign * float(last) if is_finite(last) else None,
+        run.get("seed"),
+        float(order) if is_finite(order) else None,
+        scores,
+        str(status),
+        run.get("by"),
+    )
+
+
+def _cautions_of_runs(own: Sequence[_Run], others: Sequence[_Run] | None) -> list[str]:
+    """Returns the codes of what no weight can say of the runs of both arms."""
+    found, everything = [], [*own, *(others or ())]
+    ended = [run for run in everything if run.value is None and run.status in _STATES]
+    if any(run.status == "killed" and run.by is not None for run in ended):
+        found.append("killed_runs")
+    if ended:
+        found.append("lost_runs")
+    for arm in (own, others or ()):
+        seeds = [run.seed for run in arm if run.seed is not None and run.value is not None]
+        if len({*seeds}) < len(seeds):
+            found.append("correlated_seeds")
+    if others is not None and drifts([run.order for run in own], [run.order for run in others]):
+        found.append("drift")
+    return found
+
+
+def drifts(own: Iterable[float | None], others: Iterable[float | None]) -> bool:
+    """Returns whether one arm was launched before the other, so that drift would pass for an effect."""
+    mine, theirs = ([order for order in orders if order is not None] for orders in (own, others))
+    if not mine or not theirs:
+        return False
+    after = sum((a > b) - (a < b) for a in mine for b in theirs)
+    return abs(after) >= _SEPARATED * len(mine) * len(theirs)
+
+
+def _matches(
+    runs: Sequence[Json],
+    own: Sequence[_Run],
+    against: Sequence[Json] | None,
+    others: Sequence[_Run] | None,
+    changes: Sequence[str],
+) -> list[Match[_Run, _Run]]:
+    mine = samples_of((_version(run), read) for run, read in zip(runs, own, strict=True))
+    theirs = samples_of((_version(run), read) for run, read in zip(against or (), others or (), strict=True))
+    if not theirs:
+        return [Match(sample, sample._replace(items=[]), (), True) for sample in mine]
+    return matched(mine, theirs, changes)
+
+
+def _version(run: Json) -> dict[str, object]:
+    """Returns a run's version as `perpetual.science.versions` compares it."""
+    code, data, environment = (run.get(aspect) for aspect in ASPECTS)
+    return {
+        "code": None if code is None else {"tree": str(code), "ignored": None, "programs": {}},
+        "data": None if data is None else f"data:{data}",
+        "environment": None if environment is None else str(environment),
+    }
+
+
+def _design(
+    claim: Json,
+    name: str,
+    kind: str,
+    what: str,
+    mde: float | None,
+    sign: float,
+    match: Match[_Run, _Run],
+    baseline: object,
+    shared: str,
+) -> tuple[dict[str, Any], list[Json]]:
+    """Returns a design of one version, and its rows."""
+    own, others = match.sample.items, match.baseline.items
+    metric = claim.get("metric")
+    values, lost = _merged(own), [run.last for run in own if run.value is None and run.status in _STATES]
+    base = _merged(others)
+    if _is_runs(baseline) and not base:
+        return {"model": "gaussian", "mu1": 1.0, "mu0": 0.0, "metric": metric, "baseline_id": shared}, []
+    if kind == "binary":
+        return _rate_design(claim, name, what, mde, sign, values, base, baseline)
+    mean = math.fsum(value for _, value in base) / len(base) if base else sign * _typed(baseline)
+    rows = [_row(name, n, value - mean, seed, metric) for n, (seed, value) in enumerate(values)]
+    noise = claim.get("noise")
+    design: dict[str, Any] = {
+        "model": "any" if what == "any" or mde is None else "gaussian",
+        "one_sided": what != "any" or claim.get("direction") is not None,
+        "metric": metric,
+        "claim": what,
+        "mde": mde,
+        "baseline_id": shared,
+        "paired": claim.get("paired") is not False and bool(base),
+        "lost": [None if last is None else last - mean for last in lost],
+    }
+    if mde is not None:
+        design |= {"mu1": mde, "mu0": 0.0, "null": mde if what == "at_least" else 0.0}
+    if claim.get("tau") is not None:
+        design["tau"] = quantity(claim, "tau", least=0.0)
+    if noise is not None:
+        design |= {"s0": quantity(claim, "noise", least=0.0), "nu0": GUESSED_NOISE_DF}
+    if base:
+        design |= {
+            "baseline": [value - mean for _, value in base],
+            "baseline_seeds": [seed for seed, _ in base],
+            "baseline_lost": [
+                None if run.last is None else run.last - mean
+                for run in others if run.value is None and run.status in _STATES
+            ],
+        }  # fmt: skip
+    else:
+        design["typed_n"] = _typed_n(baseline)
+    luck = item_luck(
+        [run.items for run in own if run.items and run.value is not None],
+        [run.items for run in others if run.items and run.value is not None],
+    )
+    if luck is None and claim.get("items") is not None:
+        luck = luck_of_rate([abs(value) for _, value in [*values, *base]], number(claim, "items"))
+    if luck is not None:
+        design["luck"] = luck
+    return design, rows
+
+
+def _merged(runs: Sequence[_Run]) -> list[tuple[object, float]]:
+    """Returns seed and value of each run that gave one; runs on one seed are one draw of it, their mean."""
+    found: dict[object, list[float]] = {}
+    seeds: dict[object, object] = {}
+    for place, run in enumerate(runs):
+        if run.value is not None:
+            key = ("run", place) if run.seed is None else ("seed", str(run.seed))
+            found.setdefault(key, []).append(run.value)
+            seeds[key] = run.seed
+    return [(seeds[key], math.fsum(values) / len(values)) for key, values in found.items()]
+
+
+def _row(name: str, n: int, value: float, seed: object, metric: object) -> Json:
+    id = f"{name}r{n}"
+    return {"id": id, "run_id": id, "kind": "measured", "metric": metric, "design_id": name, "value": value,
+            "seed": seed, "status": "done"}  # fmt: skip
+
+
+def _rate_design(
+    claim: Json,
+    name: str,
+    what: str,
+    mde: float | None,
+    sign: float,
+    values: Sequence[tuple[object, float]],
+    base: Sequence[tuple[object, float]],
+    baseline: object,
+) -> tuple[dict[str, Any], list[Json]]:
+    metric = claim.get("metric")
+    gap = mde or 0.0
+    null = gap if what == "at_least" else 0.0
+    oriented = [_row(name, n, value, None, metric) for n, (_, value) in enumerate(values)]
+    if base:
+        count = [math.fsum(value for _, value in base), len(base)]
+        return {"model": "binary", "metric": metric, "mde": gap, "null": null, "baseline_count": count}, oriented
+    rate, n = _typed(baseline), _typed_n(baseline)
+    if not 0.0 <= rate <= 1.0:
+        raise ValueError(f"baseline of a binary claim must be a rate between 0 and 1, not {rate:g}")
+    rate = rate if sign > 0 else 1 - rate
+    if n is not None:
+        return {
+            "model": "binary", "metric": metric, "mde": gap, "null": null, "baseline_count": [rate * n, n]
+        }, oriented  # fmt: skip
+    return {
+        "model": "binary", "metric": metric, "mde": gap, "null": null, "rate": rate,
+        "mu1": min(rate + gap, 1.0), "mu0": rate,
+    }, oriented  # fmt: skip
+
+
+def item_luck(own: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> float | None:
+    """Returns the sd that the choice of test items gives the difference of both arms' means; None without scores.
+
+    Both arms are tested on the same items, so that what counts is the spread of each item's difference. Without scores
+    of the baseline it is that of the claim's own ones.
+    """
+    if not own:
+        return None
+    size = len(own[0])
+    if size < 2 or any(len(scores) != size for scores in [*own, *others]):
+        raise ValueError("items must be the scores of the same items in every run, two at least")
+    mine = [math.fsum(scores[j] for scores in own) / len(own) for j in range(size)]
+    theirs = [math.fsum(scores[j] for scores in others) / len(others) if others else 0.0 for j in range(size)]
+    gaps = [a - b for a, b in zip(mine, theirs, strict=True)]
+    mean = math.fsum(gaps) / size
+    return math.sqrt(math.fsum((gap - mean) ** 2 for gap in gaps) / (size - 1) / size)
+
+
+def luck_of_rate(values: Sequence[float], items: float) -> float | None:
+    """Returns the most that the choice of `items` test items moves the difference of two rates by, as an sd.
+
+    Two models that disagree at random differ by a variance of 2 p (1 - p) / N. None for values that are no rates, in
+    one or in percent.
+    """
+    if not items > 1:
+        raise ValueError(f"items must be above 1, not {items:g}")
+    scale = 1.0 if all(0 <= value <= 1 for value in values) else 100.0
+    if not values or not all(0 <= value <= scale for value in values):
+        return None
+    p = (math.fsum(values) / scale / len(values) * items + 1) / (items + 2)
+    return scale * math.sqrt(2 * p * (1 - p) / items)
+
+
+def _opinions(opinions: Iterable[Json]) -> list[Json]:
+    rows: list[Json] = []
+    for place, opinion in enumerate(opinions):
+        if opinion.get("verdict") not in ("supports", "refutes", "inconclusive"):
+            raise ValueError(f"verdict must be supports, refutes or inconclusive, not {opinion.get('verdict')!r}")
+        rows.append({
+            "id": f"o{place}", "kind": "judged", "run_id": None, "judge": opinion.get("actor"),
+            "verdict": opinion["verdict"], "strength": opinion.get("strength", 1.0),
+        })  # fmt: skip
+    return rows

@@ -1,0 +1,93 @@
+"""The sentence that leads every verdict: what a person without statistics should know, the numbers behind it.
+
+Pure. Imported by `judge` and by the lab.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from perpetual.science.planning import runs_for
+
+__all__ = ["SURE", "sentence"]
+
+SURE = 20.0  # e-value from which on "Helps" is said; below it leans
+LIKELY = 0.8
+MOST_MORE = 200
+
+
+def sentence(
+    found: Mapping[str, Any], status: str, *, claim: str = "improves", mde: float | None = None, stale: str = ""
+) -> str:
+    """Returns the verdict in one sentence.
+
+    Args:
+        found: what `perpetual.science.confidence` returned.
+        status: open, supported or refuted, as it is shown.
+        claim: what was tested: improves, at_least, any or value.
+        mde: the smallest effect worth having.
+        stale: what baseline and claim differ in, where they do.
+    """
+    effect = found.get("effect")
+    if not found["n_measured"] or effect is None:
+        return "Not measured yet."
+    words = _of_effect(effect)
+    e = found["e_support" if status == "supported" else "e_refute"]
+    if status == "supported":
+        return f"{_head(claim, mde, e, supported=True)}: {words}{_bound(e, 'a false claim would look this good')}"
+    if status == "refuted":
+        what = "a claim" if mde is None else f"a true effect of {mde:.3g}"
+        return f"{_head(claim, mde, e, supported=False)}: {words}{_bound(e, what + ' would look this bad')}"
+    if stale:
+        return f"Undecided, as baseline and claim ran on other {stale}: {words}."
+    return f"Undecided: {words}; {_more(found, effect, claim, mde)}."
+
+
+def _head(claim: str, mde: float | None, e: float, *, supported: bool) -> str:
+    sure = e >= SURE
+    if supported:
+        if claim == "any":
+            return "Makes a difference" if sure else "Leans to make a difference"
+        least = f" by at least {mde:.3g}" if claim == "at_least" and mde is not None else ""
+        return f"Helps{least}" if sure else f"Leans to help{least}"
+    if claim == "any" or mde is None:
+        return "Harms" if sure else "Leans to harm"
+    return f"Does not help by {mde:.3g}" if sure else f"Leans against help by {mde:.3g}"
+
+
+def _of_effect(effect: Mapping[str, Any]) -> str:
+    value, low, high = effect["value"], effect["low"], effect["high"]
+    about = f"about {abs(value):.2g} {'better' if value >= 0 else 'worse'}"
+    between = "" if low is None or high is None else f", between {_signed(low)} and {_signed(high)}"
+    runs = f"{effect['n']} run{'' if effect['n'] == 1 else 's'}"
+    others = f" against {effect['n_baseline']}" if effect.get("n_baseline") else ""
+    return f"{about}{between}; {runs}{others}"
+
+
+def _signed(value: float) -> str:
+    return f"{abs(value):.2g} worse" if value < 0 else f"{value:.2g}"
+
+
+def _bound(e: float, what: str) -> str:
+    return f"; {what} in at most 1 of {math.floor(e)} labs." if e >= 2 else "."
+
+
+def _more(found: Mapping[str, Any], effect: Mapping[str, Any], claim: str, mde: float | None) -> str:
+    """Returns how many more runs like these would probably decide."""
+    sd = effect.get("sd")
+    if not sd:
+        return "one more run is needed to know the noise"
+    null = mde if claim == "at_least" and mde is not None else 0.0
+    for_it = effect["value"] - null
+    against_it = (mde or 0.0) - effect["value"]
+    options = [
+        runs
+        for gap in (for_it, against_it)
+        if (runs := runs_for(gap, sd, effect.get("n_baseline"), SURE, most=effect["n"] + MOST_MORE)) is not None
+    ]
+    if not options:
+        return f"{MOST_MORE} more runs like these would hardly decide"
+    more = max(min(options) - effect["n"], 1)
+    return f"{more} more run{'' if more == 1 else 's'} like these: {LIKELY:.0%} chance to decide"
