@@ -433,8 +433,9 @@ def _effect(weighed: Sequence[_Weight], designs: Mapping[str, Design]) -> Effect
     sampled = first.get("baseline") or ()
     known = said.statistic
     typed: float = first.get("baseline_n") or first.get("typed_n") or (first.get("baseline_count") or (0, 0))[1]
+    value: float = found.effect.value
     return {
-        "value": said.value,
+        "value": value,
         "low": said.low,
         "high": said.high,
         "n": sum(found.counts),
