@@ -84,6 +84,8 @@ class FoldKeys(TypedDict):
     effect: NotRequired[Effect | None]
     effects: NotRequired[dict[str, Effect]]
     cautions: NotRequired[list[str]]
+    assumes: NotRequired[list[str]]
+    sentence: NotRequired[str | None]
 
 
 class HypothesisBody(FoldKeys):
@@ -144,6 +146,9 @@ class DesignBody(TypedDict):
     proxy: NotRequired[Proxy | None]
     proxy_of: NotRequired[str | None]
     changes: NotRequired[str | None]
+    null_effect: NotRequired[float | None]
+    items: NotRequired[int | None]
+    baseline_runs: NotRequired[int | None]
 
 
 class ScoreBody(TypedDict):
@@ -349,8 +354,17 @@ class Model(TypedDict, total=False):
     claim: str
     on_crash: str | None
     one_sided: bool
-    baseline_n: int
-    baseline_ss: float
+    null: float
+    rate: float
+    baseline_count: list[float]
+    typed_n: float | None
+    baseline_id: str
+    baseline: list[float]
+    baseline_seeds: list[int | None]
+    paired: bool
+    luck: float | None
+    lost: list[float | None]
+    baseline_lost: list[float | None]
     equal: str
     baseline_equal: str
     share: float

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Proposals"]
 
 
-_DEFAULT_EFFECT = math.sqrt(0.5)  # standard deviations: the median size of an effect in the default (JZS) test
+_DEFAULT_EFFECT = 1.0  # standard deviations: the typical size of an effect that the default test looks for
 
 
 class Proposals:
@@ -63,7 +63,7 @@ class Proposals:
         assumed = self._ctx.config.methodology["default_cost_run_hours"] if declared is None else declared
         actual = [run.body["run_hours"] for run in seen if run.body["run_hours"]]
         cost = learned_cost(assumed, [hours / assumed for hours in actual]) if assumed > 0 else 0.0
-        prediction = _prediction(design, _pooled_sd(groups))
+        prediction = _prediction(design, baseline, _pooled_sd(groups))
         candidate: CandidateState = {
             "id": id,
             "hypothesis_id": experiment["hypothesis_id"],
@@ -109,17 +109,22 @@ class Proposals:
         return self.scorer.pick(state, k)
 
 
-def _prediction(design: Mapping[str, Any], spread: float | None) -> PredictionState:
+def _prediction(
+    design: Mapping[str, Any], baseline: dict[int, float] | float | None, spread: float | None
+) -> PredictionState:
     """Returns what the design's two predictions say of one replicate, in the words of `perpetual.science.propose`."""
     if design["kind"] == "binary":
-        rate = float(design["baseline"])
-        expected = rate + design["mde"] if design["direction"] == "max" else rate - design["mde"]
+        rate = math.fsum(baseline.values()) / len(baseline) if isinstance(baseline, dict) and baseline else baseline
+        rate = rate if isinstance(rate, float) else 0.5
+        expected = min(max(rate + design["mde"] if design["direction"] == "max" else rate - design["mde"], 0.0), 1.0)
         return {"model": "binary", "mu1": expected, "mu0": rate, "sigma": None, "tau": 0.0}
-    if design["claim"] == "any":
+    if design["claim"] == "any" or design["mde"] is None:
         sd = spread or design["noise"] or 1.0  # only the ratio counts: the scale of the default test's own prior
         return {"mu1": _DEFAULT_EFFECT * sd, "mu0": 0.0, "sigma": sd, "tau": 0.0}
     sd = spread or design["noise"] or design["mde"]
-    return {"mu1": design["mde"], "mu0": 0.0, "sigma": sd, "tau": design["tau"]}
+    # A claim of more than the mde is planned for twice it: an effect of the mde itself is what it is tested against.
+    null = design.get("null_effect") or 0.0
+    return {"mu1": null + design["mde"], "mu0": null, "sigma": sd, "tau": design["tau"]}
 
 
 def _pooled_sd(groups: Sequence[Sequence[float]]) -> float | None:

@@ -36,7 +36,9 @@ class Design:
     direction: str | None = None  # "max" or "min"
     kind: str = "gaussian"  # or "binary": the metric is 1 for success and 0 for failure
     baseline: float | str | None = None
-    claim: str | None = None  # "at_least", "value": an effect of the mde is weighed against none; "any": some effect
+    # "improves": better than nothing, planned for the mde; "at_least": better than the mde; "value": as large as it;
+    # "any": some effect. In older projects "at_least" without `null_effect` means "improves".
+    claim: str | None = None
     mde: float | None = None
     noise: float | None = None  # declared sd between seeds, in the metric's units
     tau: float | None = None  # sd between implementations of the same idea
@@ -48,6 +50,9 @@ class Design:
     proxy: dict[str, Any] | None = None  # a cheaper stand-in: {args, cost_run_hours, tau}
     proxy_of: str | None = None  # the experiment that this one is the cheap stand-in for
     changes: str | None = None  # what is changed on purpose, beside the command: code, data or environment
+    null_effect: float | None = None  # the effect that a support is tested against; None is none
+    items: int | None = None  # test items behind each value: their luck counts
+    baseline_runs: int | None = None  # runs that a number as baseline was measured with
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,10 +41,12 @@ class Hypothesis:
     params: Json | None = None  # a grid of values to try: {"lr": [0.1, 0.01]}
     created_by: str | None = None
     flags: tuple[str, ...] = ()  # warnings of the fold, e.g. "seed not applied"
-    # Past a threshold, and not decided before: full_scale | confirmation | evidence | killed_runs.
+    # Past a threshold, and not decided before: full_scale | confirmation | evidence | lost_runs.
     needs: str | None = None
     counting: int | None = None  # rows of evidence that count: not taken back, not weightless; None of older folds
     # Of its design with most runs: {value, low, high, n, n_baseline, metric, experiments, baseline, how}; positive is
     # better, in the metric's units; n_baseline is None against a number.
     effect: Json | None = None
     decided_by: Decider | None = None  # of a hypothesis that is supported or refuted
+    sentence: str | None = None  # the verdict for a reader without statistics; None before anything was measured
+    assumes: tuple[str, ...] = ()  # what the verdict takes for granted, each beginning with the code of its caution

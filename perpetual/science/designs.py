@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perpetual.science.evalues import Arm, Statistic, arm, either, half_width, log_e, paired, two_arms, winsorised
+from perpetual.science.intervals import Interval
 from perpetual.science.rates import Count, log_e_above, rate_interval
 
 if TYPE_CHECKING:
     Design = Mapping[str, Any]
 
-__all__ = ["Measured", "Said", "weigh_designs", "weigh_rates"]
+__all__ = ["Measured", "Said", "effect_interval", "weigh_designs", "weigh_rates"]
 
 
 class Measured(NamedTuple):
@@ -38,6 +39,7 @@ class Said(NamedTuple):
     low: float | None = None
     high: float | None = None
     statistic: Statistic | None = None  # of the effect over nothing
+    held: tuple[float, float] = (0.0, 0.0)  # nats that runs without a value take from the two
 
 
 _Lost = tuple[list["float | None"], list["float | None"]]  # last values of runs that gave none, by arm
@@ -91,16 +93,19 @@ def weigh_designs(designs: Sequence[Design], measured: Sequence[Measured], terms
     )
     up, down = _boundaries(designs, first)
     lost = [value for each in measured for value in each.lost], [*first.get("baseline_lost", ())]
+    held = 0.0, 0.0
     if up is None:  # some effect, of no direction
         support = either(*(_reading(arms, settings, sign, [0.0] * len(designs)) for sign in (1.0, -1.0)))
         refute = 0.0
         if down is not None:
             refute = min(_reading(arms, settings, sign, [-edge for edge in down]) for sign in (1.0, -1.0))
     else:
-        support = _worst(arms, settings, 1.0, up, lost)
-        refute = _worst(arms, settings, -1.0, down or [0.0] * len(designs), lost)
+        free = _reading(arms, settings, 1.0, up), _reading(arms, settings, -1.0, down or [0.0] * len(designs))
+        support = _worst(free[0], arms, settings, 1.0, up, lost)
+        refute = _worst(free[1], arms, settings, -1.0, down or [0.0] * len(designs), lost)
+        held = free[0] - support, free[1] - refute
     tamed, moved = _tamed(arms)
-    return Said(support, refute, sum(len(own) for own in arms.own), moved, *_effect(tamed, settings))
+    return Said(support, refute, sum(len(own) for own in arms.own), moved, *_effect(tamed, settings), held)
 
 
 def _boundaries(designs: Sequence[Design], first: Design) -> tuple[list[float] | None, list[float] | None]:
@@ -126,12 +131,11 @@ def _moments(design: Design) -> Arm | None:
     return Arm(n, 0.0, _number(design, "baseline_ss")) if n > 0 and not design.get("baseline") else None
 
 
-def _worst(arms: _Arms, settings: _Terms, sign: float, edges: Sequence[float], lost: _Lost) -> float:
-    """Returns the log e-value, or the smaller one with each lost run at the worst value seen in either arm.
+def _worst(found: float, arms: _Arms, settings: _Terms, sign: float, edges: Sequence[float], lost: _Lost) -> float:
+    """Returns the log e-value found, or the smaller one with each lost run at the worst value seen in either arm.
 
     Runs that are lost because they look bad select. Under the second reading they cannot.
     """
-    found = _reading(arms, settings, sign, edges)
     own_lost, base_lost = lost
     seen = [value for own in arms.own for value in own] + arms.base
     if not (own_lost or base_lost) or not seen or found <= 0:
@@ -227,25 +231,25 @@ def _around(value: float, found: Statistic | None, alpha: float) -> tuple[float 
     return (None, None) if reach is None else (value - reach, value + reach)
 
 
-def weigh_rates(design: Design, values: Sequence[float]) -> Said:
+def weigh_rates(design: Design, values: Sequence[float], lost: int = 0) -> Said:
     """Returns what a design's successes say of its rate, beside `baseline_count` [successes, trials] or a `rate`.
 
-    Values, counts and rates are oriented: a success is what is claimed to become more frequent.
+    Values, counts and rates are oriented: a success is what is claimed to become more frequent. Of `lost` runs each
+    counts as what speaks against the verdict.
     """
     own = Count(math.fsum(values), len(values))
     if not own.n:
         return Said(0.0, 0.0, 0)
     against, others = _rates(design)
-    flipped = Count(own.n - own.k, own.n)
     low, high = rate_interval(own, against)
-    return Said(
-        log_e_above(own, against, _number(design, "null")),
-        log_e_above(flipped, others, -_number(design, "mde")),
-        len(values),
-        value=own.rate - (against if isinstance(against, float) else against.rate),
-        low=low,
-        high=high,
-    )
+    up, down = _number(design, "null"), -_number(design, "mde")
+    free = log_e_above(own, against, up), log_e_above(Count(own.n - own.k, own.n), others, down)
+    support, refute = free
+    if lost:
+        support = min(support, log_e_above(Count(own.k, own.n + lost), against, up))
+        refute = min(refute, log_e_above(Count(own.n - own.k, own.n + lost), others, down))
+    value = own.rate - (against if isinstance(against, float) else against.rate)
+    return Said(support, refute, len(values), 0, value, low, high, None, (free[0] - support, free[1] - refute))
 
 
 def _rates(design: Design) -> tuple[Count | float, Count | float]:
@@ -255,3 +259,48 @@ def _rates(design: Design) -> tuple[Count | float, Count | float]:
         return rate, 1 - rate
     k, n = (float(each) for each in design["baseline_count"])
     return Count(k, n), Count(n - k, n)
+
+
+def effect_interval(
+    own: Sequence[tuple[object, float]],
+    baseline: Sequence[tuple[object, float]] | float,
+    *,
+    tau: float = 0.0,
+    luck: float = 0.0,
+    typed_n: float | None = None,
+    is_rate: bool = False,
+) -> tuple[Interval, str]:
+    """Returns the effect of one design with the 95 % confidence sequence of its fold, and how it was made.
+
+    Args:
+        own: seed and value of each run, one at least, oriented.
+        baseline: the same of the baseline's runs, or a number.
+        tau: sd between implementations.
+        luck: sd that the choice of test items gives.
+        typed_n: runs, or trials, that a number was measured with.
+        is_rate: whether values are successes.
+    """
+    n, values = len(own), [value for _, value in own]
+    against = [] if isinstance(baseline, float | int) else [value for _, value in baseline]
+    mean = baseline if isinstance(baseline, float | int) else math.fsum(against) / len(against)
+    if is_rate:
+        count = [math.fsum(against), len(against)] if against else [mean * (typed_n or 0), typed_n]
+        said = weigh_rates({"baseline_count": count} if against or typed_n else {"rate": mean}, values)
+        return Interval(n, said.value or 0.0, None, said.low, said.high, 0.0), "95 % at every look, of rates"
+    if len({*values}) == 1 and n > 1:
+        return Interval(n, values[0] - mean, 0.0, None, None, 0.0), "every run measured the same, no interval"
+    seeds = [] if isinstance(baseline, float | int) else [seed for seed, _ in baseline]
+    arms = _Arms([values], [[seed for seed, _ in own]], against, seeds)
+    tamed, moved = _tamed(arms)
+    settings = _Terms(tau, luck, typed_n, bool(against), None, None)
+    if not against:
+        tamed = tamed._replace(own=[[value - mean for value in tamed.own[0]]])
+    value, low, high, found = _effect(tamed, settings)
+    sd = math.sqrt(arm(values).ss / (n - 1)) if n > 1 else None
+    interval = Interval(n, value or 0.0, sd, low, high, found.nu if found is not None else 0.0)
+    if low is None:
+        return interval, "one run, no interval" if n == 1 else "no interval yet"
+    how = "from a constant" if not against else "of both arms"
+    if len(_pairs(tamed, tamed.own, 1.0)[0]) > 1:
+        how = "of both arms and of their pairs by seed"
+    return interval, f"95 % at every look, {how}" + (f"; {moved} outlier moved" if moved else "")

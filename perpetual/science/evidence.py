@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         e_refute: float
         past: str | None
         reached: str | None
+        held: str | None
         n_measured: int
         parts: list[Part]
         effect: Effect | None
@@ -153,14 +154,14 @@ def _weigh_binary(name: str, design: Design, found: Measured) -> _Weight:
     flags = ["value is not 0 or 1"] if len(hits) < len(found.values) else []
     flags += design.get("told", ())
     if design.get("baseline_count") is not None:
-        said = weigh_rates(design, hits)
+        said = weigh_rates(design, hits, len(found.lost))
         return _Weight([name], [len(hits)], said.support, said.refute, [flags], said)
     k, n = round(math.fsum(hits)), len(hits)
     p1, p0 = quantity(design, "mu1"), quantity(design, "mu0")
     factor = log_bayes_factor_binary(k, n, p1=p1, p0=p0)
     if design.get("rate") is None or not n:
         return _Weight([name], [n], factor, -factor, [flags])
-    said = weigh_rates(design, hits)
+    said = weigh_rates(design, hits, len(found.lost))
     if not number(design, "null", 0.0) and p1 != p0:  # the planned rate too: more power where the plan was right
         said = said._replace(support=either(said.support, factor), refute=either(said.refute, -factor))
     return _Weight([name], [n], said.support, said.refute, [flags], said)
@@ -372,9 +373,10 @@ def confidence(
 
     Returns "confidence" (within 1e-4 of 0 and 1 at most), "log_odds", "e_support" and "e_refute" (valid
     however often one looks; measured designs only), "past" (supported | refuted: the threshold that the confidence has
-    passed), "reached" (the same, where what was measured passes it by itself, from even odds), "false_alarm_bound" (of
-    the verdict reached, else of the direction in which the confidence leans), "n_measured" (replicates that
-    count), and "parts", whose log Bayes factors, as capped, add up to the log-odds beyond the prior's. Raises
+    passed), "reached" (the same, where what was measured passes it by itself, from even odds), "held" (the verdict that
+    runs without a value keep open), "false_alarm_bound" (of the verdict reached, else of the direction in which the
+    confidence leans), "effect" of the designs with most runs, "n_measured" (replicates that count), and "parts", whose
+    log Bayes factors, as capped, add up to the log-odds beyond the prior's. Raises
     ValueError for a design that is no design; rows that cannot count are left out, never guessed.
     """
     rows = live_rows(evidence, hypothesis.get("id"))
@@ -401,6 +403,7 @@ def confidence(
     log_odds = math.fsum([prior, *(part["log_bayes_factor"] for part in parts)])
     p = probability(log_odds)
     past, reached = _verdict(p, for_it, against_it, config)
+    held = _held(weighed, prior, reached, config)
     side = reached or ("supported" if log_odds >= 0 else "refuted")
     e_support, e_refute = (math.exp(_clip(nats, _EXPONENT_LIMIT)) for nats in (for_it, against_it))
     bound = bound_of({"e_support": e_support, "e_refute": e_refute}, side)
@@ -411,6 +414,7 @@ def confidence(
         "e_refute": e_refute,
         "past": past,
         "reached": reached,
+        "held": held,
         "n_measured": sum(sum(each.counts) for each in weighed),
         "parts": parts,
         "effect": _effect(weighed, designs),
@@ -486,6 +490,18 @@ def _verdict(p: float, for_it: float, against_it: float, config: Mapping[str, An
     if p <= low:
         return "refuted", "refuted" if _enough(against_it, 1 - low) else None
     return None, None
+
+
+def _held(weighed: Sequence[_Weight], prior: float, reached: str | None, config: Mapping[str, Any]) -> str | None:
+    """Returns the verdict that there would be if the runs without a value were left out."""
+    if reached is not None or not any(each.effect is not None and max(each.effect.held) > 0 for each in weighed):
+        return None
+    sides = []
+    for side in (0, 1):
+        own = [(each.support, each.refute)[side] for each in weighed]
+        sides.append(math.fsum([*own, *(each.effect.held[side] for each in weighed if each.effect is not None)]))
+    for_it, against_it = sides
+    return _verdict(probability(prior + max(for_it, 0.0) - max(against_it, 0.0)), for_it, against_it, config)[1]
 
 
 def _enough(nats: float, threshold: float) -> bool:

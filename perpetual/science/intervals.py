@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = ["Interval", "effect_interval", "mean_of", "paired_difference", "pooled_difference", "student_quantile",
+__all__ = ["Interval", "mean_of", "paired_difference", "pooled_difference", "student_quantile",
            "student_tail", "welch_difference"]  # fmt: skip
 
 LEVEL = 0.95
@@ -136,27 +136,6 @@ def pooled_difference(values: Sequence[float], baseline: Sequence[float], *, lev
     nu = n + n_b - 2
     error = math.sqrt((squares + squares_b) / nu * (1.0 / n + 1.0 / n_b)) if nu > 0 else 0.0
     return _around(n, mean - mean_b, _sd(n, squares), error, nu, level)
-
-
-def effect_interval(
-    values: Sequence[float], baseline: Sequence[float] | float, *, paired: bool = False, level: float = LEVEL
-) -> tuple[Interval, str]:
-    """Returns the difference of at least one value from a baseline, and how its interval was made.
-
-    Args:
-        baseline: a number, or the values of its runs; where `paired`, those that belong to `values` one by one.
-    """
-    if isinstance(baseline, float | int):
-        made, how = mean_of([x - baseline for x in values], level=level), "the mean difference from a constant"
-    elif paired:
-        made, how = paired_difference(values, baseline, level=level), "the mean difference, paired by seed"
-    else:
-        made, how = pooled_difference(values, baseline, level=level), "the mean difference, both arms pooled"
-        if len(set(values)) == 1:  # the baseline's spread alone would give one, and it would be of the baseline only
-            made = made._replace(low=None, high=None)
-    if made.low is None:
-        return made, "one run, no interval" if len(values) == 1 else "every run measured the same, no interval"
-    return made, f"t interval of {how}"
 
 
 def welch_difference(values: Sequence[float], baseline: Sequence[float], *, level: float = LEVEL) -> Interval:

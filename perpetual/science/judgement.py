@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from perpetual.science.evidence import CAUTION_FLAGS, GUESSED_NOISE_DF, confidence, is_finite, number, quantity
+from perpetual.science.rates import item_luck, luck_of_rate
 from perpetual.science.versions import ASPECTS, Match, matched, samples_of
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
         error: str
 
 
-__all__ = ["drifts", "item_luck", "judge", "judge_many", "luck_of_rate"]
+__all__ = ["drifts", "judge", "judge_many"]
 
 MIN_REPLICATES = 2
 _STATES = ("done", "failed", "killed", "timeout", "lost")
@@ -385,39 +386,6 @@ def _rate_design(
         "model": "binary", "metric": metric, "mde": gap, "null": null, "rate": rate,
         "mu1": min(rate + gap, 1.0), "mu0": rate,
     }, oriented  # fmt: skip
-
-
-def item_luck(own: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> float | None:
-    """Returns the sd that the choice of test items gives the difference of both arms' means; None without scores.
-
-    Both arms are tested on the same items, so that what counts is the spread of each item's difference. Without scores
-    of the baseline it is that of the claim's own ones.
-    """
-    if not own:
-        return None
-    size = len(own[0])
-    if size < 2 or any(len(scores) != size for scores in [*own, *others]):
-        raise ValueError("items must be the scores of the same items in every run, two at least")
-    mine = [math.fsum(scores[j] for scores in own) / len(own) for j in range(size)]
-    theirs = [math.fsum(scores[j] for scores in others) / len(others) if others else 0.0 for j in range(size)]
-    gaps = [a - b for a, b in zip(mine, theirs, strict=True)]
-    mean = math.fsum(gaps) / size
-    return math.sqrt(math.fsum((gap - mean) ** 2 for gap in gaps) / (size - 1) / size)
-
-
-def luck_of_rate(values: Sequence[float], items: float) -> float | None:
-    """Returns the most that the choice of `items` test items moves the difference of two rates by, as an sd.
-
-    Two models that disagree at random differ by a variance of 2 p (1 - p) / N. None for values that are no rates, in
-    one or in percent.
-    """
-    if not items > 1:
-        raise ValueError(f"items must be above 1, not {items:g}")
-    scale = 1.0 if all(0 <= value <= 1 for value in values) else 100.0
-    if not values or not all(0 <= value <= scale for value in values):
-        return None
-    p = (math.fsum(values) / scale / len(values) * items + 1) / (items + 2)
-    return scale * math.sqrt(2 * p * (1 - p) / items)
 
 
 def _opinions(opinions: Iterable[Json]) -> list[Json]:

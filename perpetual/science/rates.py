@@ -7,9 +7,10 @@ and however often one looks. Source: Wasserman, Ramdas and Balakrishnan (2020), 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-__all__ = ["Count", "log_e_above", "rate_interval"]
+__all__ = ["Count", "item_luck", "log_e_above", "luck_of_rate", "rate_interval"]
 
 _EDGE = 1e-9
 _STEPS = 60
@@ -84,7 +85,7 @@ def rate_interval(own: Count, against: Count | float, alpha: float = 0.05) -> tu
     return low, high
 
 
-def _last(outside: float, inside: float, excluded) -> float:  # type: ignore[no-untyped-def]
+def _last(outside: float, inside: float, excluded: Callable[[float], bool]) -> float:
     """Returns the edge nearest to `outside` that is not excluded, by bisection."""
     if not excluded(outside):
         return outside
@@ -95,3 +96,36 @@ def _last(outside: float, inside: float, excluded) -> float:  # type: ignore[no-
         else:
             inside = middle
     return inside
+
+
+def item_luck(own: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> float | None:
+    """Returns the sd that the choice of test items gives the difference of both arms' means; None without scores.
+
+    Both arms are tested on the same items, so that what counts is the spread of each item's difference. Without scores
+    of the baseline it is that of the claim's own ones.
+    """
+    if not own:
+        return None
+    size = len(own[0])
+    if size < 2 or any(len(scores) != size for scores in [*own, *others]):
+        raise ValueError("items must be the scores of the same items in every run, two at least")
+    mine = [math.fsum(scores[j] for scores in own) / len(own) for j in range(size)]
+    theirs = [math.fsum(scores[j] for scores in others) / len(others) if others else 0.0 for j in range(size)]
+    gaps = [a - b for a, b in zip(mine, theirs, strict=True)]
+    mean = math.fsum(gaps) / size
+    return math.sqrt(math.fsum((gap - mean) ** 2 for gap in gaps) / (size - 1) / size)
+
+
+def luck_of_rate(values: Sequence[float], items: float) -> float | None:
+    """Returns the most that the choice of `items` test items moves the difference of two rates by, as an sd.
+
+    Two models that disagree at random differ by a variance of 2 p (1 - p) / N. None for values that are no rates, in
+    one or in percent.
+    """
+    if not items > 1:
+        raise ValueError(f"items must be above 1, not {items:g}")
+    scale = 1.0 if all(0 <= value <= 1 for value in values) else 100.0
+    if not values or not all(0 <= value <= scale for value in values):
+        return None
+    p = (math.fsum(values) / scale / len(values) * items + 1) / (items + 2)
+    return scale * math.sqrt(2 * p * (1 - p) / items)

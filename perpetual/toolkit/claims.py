@@ -1,7 +1,7 @@
 """Words of a claim, and of the evidence that is weighed for it.
 
-The test weighs an effect of the size of the mde against none. It does not show that an effect is at least as large,
-so no sentence here says so.
+`improves` is tested against no effect and planned for the mde: a support does not show that the effect is as large, so
+no sentence here says so. `at_least` is tested against an effect of the mde.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["WORDS", "claim_in_words", "effect_in_words", "effect_word"]
 _WAYS = {"max": "higher", "min": "lower"}
 # Every face explains these words of its answers with these lines; docs/concepts.md has them too.
 WORDS = {
-    "supported": "the predicted effect fits the runs better than zero does; it need not be as large",
-    "refuted": "zero fits the runs better than the predicted effect does",
+    "supported": "the runs show an effect; with the claim `improves` it need not be as large as planned for",
+    "refuted": "the runs show that there is no effect as large as was planned for",
     "confidence": "how likely the claim is, from 0 to 1, by prior and evidence",
     "effect": "the change against the baseline; positive is better",
-    "interval": "the effects that the runs agree with, at 95 %",
+    "interval": "the effects that the runs agree with: right in 95 of 100 labs, however often one looks",
     "evidence": "rows that are only added: one for each run that counts, each opinion",
     "false-alarm bound": "if the verdict were wrong, evidence this strong would come up at most this often",
 }
@@ -57,15 +57,18 @@ def claim_in_words(
     baseline: float | str | None,
     mde: float | None,
     *,
-    claim: str | None = "at_least",
+    claim: str | None = "improves",
     kind: str = "gaussian",
+    null_effect: float | None = None,
 ) -> str:
-    """Returns what the claim predicts; the mde is weighed against none, so it is the change that is named."""
+    """Returns what the claim predicts."""
     way = _WAYS.get(direction or "", "higher or lower")
     against = "" if baseline is None else f" than {baseline if isinstance(baseline, str) else f'{baseline:g}'}"
     name = f"rate of {metric}" if kind == "binary" else metric
     if claim == "any" or mde is None:
         return f"{name} {way}{against}" + (", by any amount" if claim == "any" else "")
+    if null_effect is not None:
+        return f"{name} more than {null_effect:g} {way}{against}"
     if claim == "value":
         return f"{name} exactly {mde:g} {way}{against}"
-    return f"{name} {mde:g} {way}{against} (the smallest effect worth having)"
+    return f"{name} {way}{against} (planned for {mde:g}, the smallest effect worth having)"

@@ -52,9 +52,17 @@ _LONGEST_LISTED = 200  # characters of a command in a list
 @click.option("--noise", type=float, help="Spread (sd) between seeds, as far as it is known.")
 @click.option("--tau", type=float, help="Spread (sd) between implementations of the idea.  [default: a quarter of mde]")
 @click.option("--baseline", metavar="B", help="What it is compared with: a number or an experiment's id.")
-@click.option("--paired", is_flag=True, default=None, help="Share the seeds of the baseline experiment.")
+@click.option(
+    "--paired/--unpaired", default=None, help="Share the seeds of the baseline experiment; by default, if it is one."
+)
+@click.option("--items", type=int, metavar="N", help="Test items behind each value: their luck counts.")
+@click.option("--baseline-runs", type=int, metavar="N", help="Runs that a number as baseline was measured with.")
 @click.option("--kind", metavar="gaussian|binary", help="binary: 1 is success, 0 failure; the baseline is a rate.")
-@click.option("--claim", metavar="C", help="at_least (weighs the mde, by default), value, any or none.")
+@click.option(
+    "--claim",
+    metavar="C",
+    help="improves (better at all, by default), at_least (more than the mde), value, any or none.",
+)
 @click.option("--on-crash", metavar="supports|refutes", help="Where the claim is that it runs at all.")
 @click.option("--confirmation", is_flag=True, default=None, help="It is measured on data that was kept back for this.")
 @click.option("--proxy", metavar="JSON", help='A cheap stand-in: {"args": "--steps 500", "cost_run_hours": 0.1}.')
@@ -106,6 +114,8 @@ def propose(
     tau: float | None,
     baseline: str | None,
     paired: bool | None,
+    items: int | None,
+    baseline_runs: int | None,
     kind: str | None,
     claim: str | None,
     on_crash: str | None,
@@ -153,7 +163,9 @@ def propose(
         noise=noise,
         tau=tau,
         baseline=baseline,
-        paired=bool(paired),
+        paired=paired,
+        items=items,
+        baseline_runs=baseline_runs,
         kind="gaussian" if kind is None else kind,
         claim=claim,
         on_crash=on_crash,
@@ -461,7 +473,7 @@ def _design(item: Json) -> str:
 
 
 def _claimed(design: Json) -> str:
-    names = ("metric", "direction", "baseline", "mde", "claim", "kind")
+    names = ("metric", "direction", "baseline", "mde", "claim", "kind", "null_effect")
     return printable(claim_in_words(**{name: design[name] for name in names}))
 
 

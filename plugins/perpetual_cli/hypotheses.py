@@ -179,6 +179,8 @@ def _text(cli: CliContext, item: dict[str, Any], *, verbose: bool = False) -> st
         f"confidence {item['confidence']:.3f} (prior {item['prior']:g})",
         f"  {printable(item['statement'])}",
     ]
+    if item["sentence"]:
+        lines.append(f"  {printable(item['sentence'])}")
     if prediction["metric"]:
         lines.append("  predicts: " + printable(claim_in_words(**prediction)))
     if item["effect"]:
@@ -193,6 +195,7 @@ def _text(cli: CliContext, item: dict[str, Any], *, verbose: bool = False) -> st
         lines.append(f"  next: perpetual propose -h {item['id']} --confirmation --command '... on data kept back'")
     lines += [f"  tags: {printable(', '.join(item['tags']))}"] if item["tags"] else []
     lines += [f"  flag: {printable(flag)}" for flag in item["flags"]]  # sentences: a line each
+    lines += [f"  assumes: {printable(text)}" for text in item["assumes"]]
     experiments = cli.lab.experiments.list(hypothesis_id=item["id"]).items
     if experiments:
         lines.append("  experiments: " + ", ".join(f"{found.id} {found.status}" for found in experiments))

@@ -205,7 +205,9 @@ def show_hypothesis(lab: Lab, id: str) -> Answer:
         f"{plain(item.statement, 1000)}",
         f"evidence: {counted(item.evidence_count, 'row')}; false-alarm bound {shown_bound(item.false_alarm_bound)}",
     ]
+    lines[1:1] = [plain(item.sentence, 300)] if item.sentence else []
     lines += [f"to be known: {plain('; '.join(item.flags), 600)}"] if item.flags else []
+    lines += [f"assumes: {plain('; '.join(item.assumes), 400)}"] if item.assumes else []
     if said.metric:
         lines.append(f"predicts: {plain(claim_in_words(said.metric, said.direction, said.baseline, said.mde), 300)}")
     if item.effect:

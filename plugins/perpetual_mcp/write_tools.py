@@ -134,7 +134,8 @@ def perpetual_propose(
         Literal["gaussian", "binary"], "binary: 1 is success, 0 failure, the baseline a rate."
     ] = "gaussian",
     claim: Annotated[
-        Literal["at_least", "value", "any", "none"] | None, "at_least the mde (by default), any effect, or none."
+        Literal["improves", "at_least", "value", "any", "none"] | None,
+        "improves (better at all, by default), at_least the mde, any effect, or none.",
     ] = None,
     on_crash: Annotated[Literal["supports", "refutes"] | None, "Where the binary claim is that it runs at all."] = None,
     confirmation: Annotated[bool, "It is measured on data that was kept back for this."] = False,

@@ -58,6 +58,8 @@ def _draft(hypothesis: Hypothesis, pattern: Experiment, point: Mapping[str, obje
         "tau": design.tau,
         "baseline": design.baseline,
         "paired": design.paired,
+        "items": design.items,
+        "baseline_runs": design.baseline_runs,
         "replicates": design.replicates,
         "cost_run_hours": design.cost_run_hours,
         "gpus": resources.gpus,

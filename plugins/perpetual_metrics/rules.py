@@ -50,7 +50,7 @@ class NoiseFloor(Proposer):
         for hypothesis in hypotheses:
             for claim in _claims(hypothesis, experiments):
                 baseline = known.get(claim.design.baseline) if isinstance(claim.design.baseline, str) else None
-                if baseline is None or baseline.id in seen or claim.design.paired:
+                if baseline is None or baseline.id in seen:
                     continue
                 seen.add(baseline.id)
                 # Another claim's experiment may be the baseline: its further runs are that claim's, if it is open.
@@ -153,6 +153,7 @@ def _prediction(claim: Experiment, tau: float | None, baseline_id: str) -> dict[
         "mde": design.mde,
         "claim": design.claim,
         "noise": design.noise,
+        "items": design.items,
         "tau": tau,
         "baseline": baseline_id,
     }

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from perpetual.api import Evidence, Experiment, Run
-from perpetual.science.intervals import Interval, effect_interval, mean_of
+from perpetual.science.designs import effect_interval
+from perpetual.science.intervals import Interval, mean_of
+from perpetual.science.rates import luck_of_rate
 from perpetual.science.versions import declared, matched, samples_of
 from perpetual_report.snapshot import Snapshot, number_of
 
@@ -67,14 +69,10 @@ def effects_of(snapshot: Snapshot) -> dict[str, Effect]:
     for members in groups.values():
         own = sorted((row for item in members for row in rows.get(item.id, ())), key=lambda row: number_of(row.id))
         lead = next((item for item in members if own and item.id == own[0].experiment_id), members[0])
-        if lead.design.paired:  # another prediction does not share the baseline's seeds either
-            late = {item.id for item in members if not same_prediction(item, lead)}
-            own = [row for row in own if row.experiment_id not in late]
         names = (lead.id, *(item.id for item in members if item is not lead))
         baseline = str(lead.design.baseline)
         parts = [baseline, *renewals.get(baseline, ())]
-        if not lead.design.paired:  # a paired design knows only the seeds that it shares
-            parts += [id for part in parts for id in extensions.get(part, ())]
+        parts += [id for part in parts for id in extensions.get(part, ())]
         others = [run for part in parts for run in runs.get(part, ())]
         own = [row for row in own if row.metric == lead.design.metric]
         found[lead.id] = _effect(lead, names, *_alike(lead, own, others, versions))
@@ -129,23 +127,16 @@ def _effect(
     experiment: Experiment, members: tuple[str, ...], rows: tuple[Evidence, ...], others: Sequence[Run]
 ) -> Effect:
     """Returns the effect of a design's counted rows under the prediction of one experiment of it."""
-    design = experiment.design
     against = _baseline(experiment, others)
-    if isinstance(against, dict):
-        if design.paired:
-            shared = {row.replicate for row in rows}
-            against = {replicate: found for replicate, found in against.items() if replicate in shared}
-        runs, values = tuple(run for run, _ in against.values()), tuple(value for _, value in against.values())
-    else:
-        runs, values = (), () if against is None else (against,)
+    runs = tuple(run.id for run, _ in against) if isinstance(against, list) else ()
+    values = (
+        tuple(value for _, value in against) if isinstance(against, list) else () if against is None else (against,)
+    )
     own = [row.value for row in rows if row.value is not None]
     here = mean_of(own) if own else None
     there = mean_of(values) if values else None
     if own and there is not None:
-        sign = -1.0 if design.direction == "min" else 1.0  # without a direction as it was measured, as the fold has it
-        interval, points, how = _interval(rows, own, against, sign, paired=design.paired)
-        if design.kind == "binary" and interval is not None:
-            interval, how = interval._replace(low=None, high=None), "a rate, which no t interval suits"
+        interval, points, how = _interval(experiment, rows, against)
     else:
         interval, points, how = None, (), "its baseline has not run" if own else "nothing measured yet"
     return Effect(
@@ -156,46 +147,48 @@ def _effect(
     )  # fmt: skip
 
 
-def _baseline(experiment: Experiment, runs: Sequence[Run]) -> dict[object, tuple[str, float]] | float | None:
-    """Returns a number, or by replicate the newest run of the baseline experiment that counts, with its value."""
+def _baseline(experiment: Experiment, runs: Sequence[Run]) -> list[tuple[Run, float]] | float | None:
+    """Returns a number, or the newest run of each replicate of the baseline that counts, with its value."""
     design = experiment.design
     if not isinstance(design.baseline, str):
         return design.baseline
-    found: dict[object, tuple[str, float]] = {}
+    found: dict[tuple[str, int], tuple[Run, float]] = {}
     for run in runs:
         if run.status != "done" or run.tainted or run.chosen_seed:
             continue
         value = run.metrics.get(design.metric or "")
         if value is not None:
-            found[run.replicate if design.paired else (run.experiment_id, run.replicate)] = (run.id, value)
-    return found
+            found[run.experiment_id, run.replicate] = (run, value)
+    return [*found.values()]
 
 
 def _interval(
-    rows: tuple[Evidence, ...],
-    own: list[float],
-    against: dict[object, tuple[str, float]] | float | None,
-    sign: float,
-    *,
-    paired: bool,
+    experiment: Experiment, rows: tuple[Evidence, ...], against: list[tuple[Run, float]] | float | None
 ) -> tuple[Interval | None, tuple[float, ...], str]:
-    if not isinstance(against, dict):
-        assert against is not None
-        points = tuple(sign * (value - against) for value in own)
-        interval, how = effect_interval([sign * value for value in own], sign * against)
-        return interval, points, how
-    if paired:
-        pairs = [
-            (value, against[row.replicate][1])
-            for row, value in zip(rows, own, strict=True)
-            if row.replicate in against
-        ]  # fmt: skip
-        if not pairs:
-            return None, (), "no run shares a seed with its baseline"
-        points = tuple(sign * (a - b) for a, b in pairs)
-        interval, how = effect_interval([sign * a for a, _ in pairs], [sign * b for _, b in pairs], paired=True)
-        return interval, points, how
-    values = [sign * value for _, value in against.values()]
-    middle = sum(values) / len(values)
-    interval, how = effect_interval([sign * value for value in own], values)
-    return interval, tuple(sign * value - middle for value in own), how
+    """Returns the interval of the fold, and each row's difference from the baseline's mean."""
+    design = experiment.design
+    assert against is not None
+    sign = -1.0 if design.direction == "min" else 1.0  # without a direction as it was measured, as the fold has it
+    is_rate = design.kind == "binary"
+
+    def oriented(value: float) -> float:
+        return 1 - value if is_rate and sign < 0 else sign * value
+
+    own = [(row.seed, row.value) for row in rows if row.value is not None]
+    raw = [value for _, value in own]
+    others: list[tuple[object, float]] | float
+    if isinstance(against, list):
+        others = [(run.seed, oriented(value)) for run, value in against]
+        raw += [value for _, value in against]
+        middle = sum(value for _, value in others) / len(others)
+    else:
+        others = middle = oriented(against)
+    interval, how = effect_interval(
+        [(seed, oriented(value)) for seed, value in own],
+        others,
+        tau=design.tau or 0.0,
+        luck=(luck_of_rate(raw, design.items) if design.items else None) or 0.0,
+        typed_n=design.baseline_runs,
+        is_rate=is_rate,
+    )
+    return interval, tuple(oriented(value) - middle for _, value in own), how

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.effects import effect_of, headline
-from perpetual.lab.evidence.stale import Comparison, baseline_values, comparisons, root_of, sentences
-from perpetual.lab.evidence.warnings import cautions, killed_by_agents
+from perpetual.lab.evidence.stale import Comparison, baseline_values, comparisons, parts_of, root_of, sentences
+from perpetual.lab.evidence.warnings import assumptions, cautions, lost_values
 from perpetual.lab.kinds import (
     EVIDENCE,
     EXPERIMENT,
@@ -25,6 +25,8 @@ from perpetual.lab.ledger.experiments import ExperimentRecords, design_key
 from perpetual.lab.ledger.hypotheses import PRIORS
 from perpetual.lab.permissions import is_agent
 from perpetual.science.evidence import bound_of, confidence, live_rows
+from perpetual.science.rates import luck_of_rate
+from perpetual.science.wording import sentence
 
 if TYPE_CHECKING:
     from perpetual.documents.ledger import Effect
@@ -51,7 +53,6 @@ __all__ = [
 _COMPARED = "compared"  # the kept fold of who is compared with what
 _FIGURES = ("confidence", "log_odds", "e_support", "e_refute", "false_alarm_bound", "n_measured")
 KEEP_EVERY = 64  # experiments
-_FLOOR_DF = 3  # a noise floor with this many degrees of freedom replaces a declared guess
 _GUESS_DF = 2.0
 # What runs kept back for it must say by themselves before they confirm: as much as all opinions together may.
 _CONFIRMING_NATS = math.log(3)
@@ -63,86 +64,107 @@ _NEEDS = {
     "full_scale": "past a threshold on proxies only: it needs a run at full scale",
     "confirmation": "past the threshold: it needs a confirmation (propose --confirmation)",
     "evidence": "past a threshold by its prior, opinions or a hand: what was measured does not pass it by itself",
-    "killed_runs": "past a threshold, and held open by runs that an agent killed",
+    "lost_runs": "held open by runs without a result: at the worst value seen they would change the verdict",
 }
 
 
 def oriented(
-    experiment: ExperimentRow, baseline: dict[int, float] | float | None, rows: Sequence[FoldRow]
+    experiment: ExperimentRow,
+    baseline: dict[int, float] | float | None,
+    rows: Sequence[FoldRow],
+    *,
+    against: Sequence[RunRow] = (),
+    lost: Sequence[float | None] = (),
+    baseline_lost: Sequence[float | None] = (),
 ) -> tuple[Model, list[FoldRow]] | None:
     """Returns the design and its rows as the science wants them: differences from the baseline, bigger is better.
 
     None if they are unknown yet: no claim, or a baseline that has not run.
+
+    Args:
+        against: the baseline's runs, in the order of its values.
+        lost: the last value that each run without a result had shown, None for one that had shown none.
+        baseline_lost: the same of the baseline's runs.
     """
     design = experiment.body["design"]
     if design["claim"] is None or baseline is None or baseline == {}:
         return None
     sign = -1.0 if design["direction"] == "min" else 1.0  # some effect, of no direction, is shown as it was measured
-    model: Model
     if design["kind"] == "binary":
-        assert isinstance(baseline, float), experiment.id
-        assert design["mde"] is not None, experiment.id
-        model = {
-            "model": "binary",
-            "mu1": baseline + sign * design["mde"],
-            "mu0": baseline,
-            "metric": design["metric"],
-            "on_crash": design.get("on_crash"),
-        }
-        return model, [*rows]
-    if design["claim"] == "any":
-        model = {"model": "any", "metric": design["metric"], "one_sided": design["direction"] is not None}
-        sampled = {} if design["paired"] else _sampled(baseline)
-        return model | sampled, _shifted(rows, baseline, sign, paired=design["paired"])
-    noise = design["noise"] or None  # 0, which older designs may hold, declares nothing
-    model = {
-        "model": design["kind"],
-        "mu1": design["mde"],
+        return _rate_model(design, baseline, rows, sign, lost)
+    sampled = [*baseline.values()] if isinstance(baseline, dict) else []
+    mean = math.fsum(sampled) / len(sampled) if isinstance(baseline, dict) else baseline
+    noise, mde = design["noise"] or None, design["mde"]  # a noise of 0, which older designs may hold, declares nothing
+    model: Model = {
+        "model": "any" if design["claim"] == "any" or mde is None else "gaussian",
+        "one_sided": design["direction"] is not None,
+        "metric": design["metric"],
+        "claim": design["claim"],
+        "mde": mde,
+        "mu1": mde or 0.0,
         "mu0": 0.0,
-        "mde": design["mde"],
+        "null": design.get("null_effect") or 0.0,
+        "tau": design["tau"] or 0.0,
         "sigma": None,
-        "tau": design["tau"],
         "s0": noise,
         "nu0": 0.0 if noise is None else _GUESS_DF,
-        "claim": design["claim"],
-        "metric": design["metric"],
+        "paired": bool(sampled),
+        "typed_n": design.get("baseline_runs"),
+        "baseline_id": _shared(design, against, mean),
+        "lost": [None if last is None else sign * (last - mean) for last in lost],
+        "baseline_lost": [None if last is None else sign * (last - mean) for last in baseline_lost],
     }
-    if not design["paired"]:
-        model |= _sampled(baseline)
-        if model.get("baseline_n", 0) - 1 >= _FLOOR_DF:
-            model |= {"s0": None, "nu0": 0.0}  # the floor is measured: S_b carries it, counted once
-    return model, _shifted(rows, baseline, sign, paired=design["paired"])
+    if sampled:
+        # Exactly nil where the seeds made no difference: a rounding error would pass for a tiny measured noise.
+        same = len({*sampled}) == 1
+        model["baseline"] = [0.0 if same else sign * (value - mean) for value in sampled]
+        model["baseline_seeds"] = [run.body["seed"] for run in against] or [None] * len(sampled)
+    if (items := design.get("items")) is not None:
+        values = [*sampled, *(value for row in rows if (value := row["value"]) is not None)]
+        model["luck"] = luck_of_rate(values or [mean], items)
+    shifted: list[FoldRow] = [
+        {**row, "value": sign * (value - mean)} for row in rows if (value := row["value"]) is not None
+    ]
+    return model, shifted
 
 
-def _sampled(baseline: dict[int, float] | float) -> Model:
-    """Returns how well a baseline that was run itself is known; nothing for a number."""
-    if not isinstance(baseline, dict):
-        return {}
-    mean = math.fsum(baseline.values()) / len(baseline)
-    # Exactly nil where the seeds made no difference: a rounding error would pass for a tiny measured noise.
-    same = len(set(baseline.values())) == 1
-    spread = 0.0 if same else math.fsum((value - mean) ** 2 for value in baseline.values())
-    return {"baseline_n": len(baseline), "baseline_ss": spread}
+def _shared(design: DesignBody, against: Sequence[RunRow], mean: float) -> str:
+    """Returns the same for designs that are compared with the same runs, or with the same number."""
+    runs = f"{against[0].id}-{against[-1].id}" if against else f"{mean!r}"
+    return f"{design['baseline']}:{runs}:{design['direction']}"
 
 
-def _shifted(
-    rows: Sequence[FoldRow], baseline: dict[int, float] | float, sign: float, *, paired: bool
-) -> list[FoldRow]:
-    """Returns the rows with their values as differences from the baseline.
-
-    Paired ones without their partner are left out.
-    """
-    shifted: list[FoldRow] = []
-    for row in rows:
-        against: float | None
-        if isinstance(baseline, dict):
-            own = baseline.get(row["replicate"])
-            against = own if paired else math.fsum(baseline.values()) / len(baseline)
+def _rate_model(
+    design: DesignBody,
+    baseline: dict[int, float] | float,
+    rows: Sequence[FoldRow],
+    sign: float,
+    lost: Sequence[float | None],
+) -> tuple[Model, list[FoldRow]]:
+    """Returns the same of a rate, whose successes are what is to become more frequent."""
+    mde = design["mde"] or 0.0
+    model: Model = {
+        "model": "binary",
+        "metric": design["metric"],
+        "mde": mde,
+        "null": design.get("null_effect") or 0.0,
+        "on_crash": design.get("on_crash"),
+        "lost": [] if design.get("on_crash") else [*lost],
+    }
+    trials = design.get("baseline_runs")
+    if isinstance(baseline, dict):
+        hits = [value for value in baseline.values() if value in (0, 1)]
+        successes = math.fsum(hits if sign > 0 else [1 - value for value in hits])
+        model["baseline_count"] = [successes, float(len(hits))]
+    else:
+        rate = baseline if sign > 0 else 1 - baseline
+        if trials:
+            model["baseline_count"] = [rate * trials, float(trials)]
         else:
-            against = baseline
-        if against is not None and row["value"] is not None:
-            shifted.append({**row, "value": sign * (row["value"] - against)})
-    return shifted
+            model |= {"rate": rate, "mu1": min(rate + mde, 1.0), "mu0": rate}
+    if sign > 0:
+        return model, [*rows]
+    return model, [{**row, "value": 1 - value if (value := row["value"]) in (0, 1) else value} for row in rows]
 
 
 def designs_of(
@@ -166,10 +188,14 @@ def designs_of(
         counting = {row["id"] for row in group.counting}
         standing = [row for row in own if row["id"] in counting] or own
         compared = [each for each in comparisons(ctx, first.body["design"], standing) if each.counts]
+        metric = first.body["design"]["metric"]
+        lost = lost_values(ctx, [item.id for item in group.members if item.id not in mute], metric)
+        baseline_lost = lost_values(ctx, parts_of(ctx, first.body["design"]), metric)
         for place, each in enumerate(compared):
             seen = oriented(
-                first, each.baseline, _on_shared_seeds(each) if first.body["design"]["paired"] else each.rows
-            )
+                first, each.baseline, each.rows, against=each.against, lost=[] if place else lost,
+                baseline_lost=baseline_lost,
+            )  # fmt: skip
             if seen is None:
                 continue
             id = first.id if not place else f"{first.id}/{place + 1}"  # another version is a sample of its own
@@ -213,12 +239,6 @@ def _counted_as_one(words: str, runs: Sequence[RunRow], metric: str) -> str:
     return f"{len(runs)} {words} measured exactly {runs[0].body['metrics'][metric]:.6g}: counted as one"
 
 
-def _on_shared_seeds(compared: Comparison) -> list[FoldRow]:
-    """Returns a paired design's rows without those whose partner ran on another seed, as across versions."""
-    seeds = {run.body["replicate"]: run.body["seed"] for run in compared.against}
-    return [row for row in compared.rows if row.get("seed") is None or seeds.get(row["replicate"]) == row["seed"]]
-
-
 def effects_of(ctx: Context, hypothesis_id: str, rows: Sequence[FoldRow] | None = None) -> dict[str, Effect]:
     """Returns the effect of each design that was measured, by the experiment whose prediction holds."""
     rows = rows_of(ctx, hypothesis_id) if rows is None else rows
@@ -227,8 +247,6 @@ def effects_of(ctx: Context, hypothesis_id: str, rows: Sequence[FoldRow] | None 
         design = group.first.body["design"]
         own = [row for row in group.counting if pools_with(_design_of(group, row), design)]
         compared = [each for each in comparisons(ctx, design, own) if each.counts] if own else []
-        if design["paired"]:
-            compared = [each._replace(rows=_on_shared_seeds(each)) for each in compared]
         members = [group.first.id, *(item.id for item in group.members if item.id != group.first.id)]
         effect = effect_of(design, members, compared)
         if effect is not None:
@@ -247,6 +265,16 @@ def cautioned(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) 
         compared = comparisons(ctx, group.first.body["design"], group.counting)
         found += sentences(ctx, group.first, compared)
     return [*dict.fromkeys(found), *cautions(ctx, hypothesis, rows)]
+
+
+def assumed(ctx: Context, hypothesis_id: str, rows: Sequence[FoldRow]) -> list[str]:
+    """Returns what the verdict takes for granted, each sentence beginning with the code of its caution."""
+    groups = _groups(ctx, hypothesis_id, rows)
+    found = []
+    for group in groups.values():
+        compared = [each for each in comparisons(ctx, group.first.body["design"], group.counting) if each.counts]
+        found += assumptions(ctx, group.first, compared, is_only=len(groups) == 1)
+    return [*dict.fromkeys(found)]
 
 
 class _Group(NamedTuple):
@@ -323,14 +351,13 @@ def _compute(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -
     return {
         **confidence({"id": hypothesis.id, "prior": hypothesis.body["prior"]}, designs, ready, config),
         "sorts": sorts,
+        "designs": designs,
         "is_stale": any(design.get("stale") for design in designs.values()),
     }
 
 
 def pools_with(design: DesignBody, first: DesignBody) -> bool:
     """Returns whether a design's runs count under the prediction that was measured first of the same command."""
-    if first["paired"]:  # another prediction does not share the baseline's seeds either
-        return _agree(design, first, _PREDICTION)
     return bool(design["metric"] == first["metric"])
 
 
@@ -388,11 +415,9 @@ def _status(ctx: Context, hypothesis: HypothesisRow, result: Mapping[str, Any], 
     by_hand = [row for row in rows if row["kind"] == "manual" and row.get("verdict") and row["id"] not in taken_back]
     if by_hand and (said := by_hand[-1]["verdict"]) is not None and said != "open":
         return _Verdict(said, None, "agent" if is_agent(by_hand[-1]["actor"]) else "person")
-    needs = None
+    needs = "lost_runs" if result["held"] is not None else None
     if result["past"] is not None and result["n_measured"] >= methodology["min_replicates"]:
         needs = _needs(result, confirm=methodology["require_confirmation"])
-        if needs is None and killed_by_agents(ctx, hypothesis.id):
-            needs = "killed_runs"
         if needs is None:
             return _Verdict(result["reached"], None, "evidence")
     return _Verdict("parked" if hypothesis.body["parked"] else "open", needs)
@@ -432,8 +457,24 @@ def folded(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -> 
         "status": status,
         "needs": needs,
         "decided_by": decided_by,
+        "sentence": _sentence(hypothesis, result, status, decided_by),
     }
     return cast(EvidenceFold, said)
+
+
+def _sentence(hypothesis: HypothesisRow, result: Mapping[str, Any], status: str, decided_by: str | None) -> str | None:
+    """Returns the verdict in a sentence that needs no statistics; None before anything was measured."""
+    if decided_by not in (None, "evidence"):
+        return f"{status.capitalize()}, as a {decided_by} said; no runs decided it."
+    if not result["n_measured"]:
+        return None
+    design: Mapping[str, Any] = next(iter(result["designs"].values()), {})
+    stale = " and ".join(dict.fromkeys(name for each in result["designs"].values() for name in each.get("stale", ())))
+    claim = str(design.get("claim") or "improves")
+    if claim == "at_least" and not design.get("null"):
+        claim = "improves"  # as what older projects call so was tested
+    mde = design.get("mde") if design else hypothesis.body["prediction"]["mde"]
+    return sentence(result, status if decided_by else "open", claim=claim, mde=mde, stale=stale)
 
 
 def _clipped_prior(prior: float) -> list[str]:
@@ -467,9 +508,10 @@ def refold(ctx: Context, tx: LabTransaction, hypothesis_id: str, rows: Sequence[
         "flags": found["flags"],
         "status": status,
     }
-    later = {name: value for name, value in found.items() if name in ("needs", "decided_by", "counting")}
+    later = {name: value for name, value in found.items() if name in ("needs", "decided_by", "counting", "sentence")}
     later["effect"] = headline(effects_of(ctx, hypothesis_id, rows))  # which older records do not have
     later["cautions"] = cautioned(ctx, hypothesis, rows)
+    later["assumes"] = assumed(ctx, hypothesis_id, rows)
     body |= {name: value for name, value in later.items() if value or name in body}
     if body != hypothesis.body:
         tx.put(HYPOTHESIS, hypothesis_id, body, expect_revision=hypothesis.revision)

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from perpetual.lab.evidence.stale import Comparison
-from perpetual.science.intervals import effect_interval
+from perpetual.science.designs import effect_interval
+from perpetual.science.rates import luck_of_rate
 
 if TYPE_CHECKING:
     from perpetual.documents.ledger import Effect
@@ -30,32 +31,41 @@ def effect_of(design: DesignBody, members: Sequence[str], compared: Sequence[Com
     if each is None or each.baseline is None or each.baseline == {}:
         return None
     sign = -1.0 if design["direction"] == "min" else 1.0
-    rows = _distinct(each.rows)
-    against: Sequence[float] | float
-    if isinstance(each.baseline, dict):
-        others = [*each.baseline.values()]
-        if design["paired"]:
-            rows = [row for row in rows if row["replicate"] in each.baseline]
-            others = [each.baseline[row["replicate"]] for row in rows]
-        against = [sign * value for value in others]
-    else:
-        against = sign * each.baseline
-    own = [sign * value for row in rows if (value := row["value"]) is not None]
+    is_rate = design["kind"] == "binary"
+
+    def oriented(value: float) -> float:
+        return 1 - value if is_rate and sign < 0 else sign * value
+
+    own = [(row.get("seed"), value) for row in _distinct(each.rows) if (value := row["value"]) is not None]
     if not own or design["metric"] is None or design["baseline"] is None:
         return None
-    interval, how = effect_interval(own, against, paired=design["paired"])
-    is_rate = design["kind"] == "binary"
+    others: Sequence[tuple[object, float]] | float
+    if isinstance(each.baseline, dict):
+        seeds = [run.body["seed"] for run in each.against]
+        others = [(seed, oriented(value)) for seed, value in zip(seeds, each.baseline.values(), strict=True)]
+    else:
+        others = oriented(each.baseline)
+    items = design.get("items")
+    raw = [value for _, value in own] + [*(each.baseline.values() if isinstance(each.baseline, dict) else ())]
+    interval, how = effect_interval(
+        [(seed, oriented(value)) for seed, value in own],
+        others,
+        tau=design["tau"] or 0.0,
+        luck=(luck_of_rate(raw, items) if items else None) or 0.0,
+        typed_n=design.get("baseline_runs"),
+        is_rate=is_rate,
+    )
     return {
         "value": interval.mean,
-        "low": None if is_rate else interval.low,
-        "high": None if is_rate else interval.high,
+        "low": interval.low,
+        "high": interval.high,
         "n": len(own),
-        "n_baseline": len(against) if isinstance(against, list) else None,
+        "n_baseline": len(others) if not isinstance(others, float) else design.get("baseline_runs"),
         "metric": design["metric"],
         # Those that have runs: one that is only proposed changes no fold.
         "experiments": [id for id in members if any(row["experiment_id"] == id for row in each.rows)],
         "baseline": design["baseline"],
-        "how": "a rate, which no t interval suits" if is_rate else how,
+        "how": how,
     }
 
 

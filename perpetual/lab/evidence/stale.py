@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from perpetual.documents.provenance import Versions
     from perpetual.lab.bodies import DesignBody, FoldRow, RunBody
 
-__all__ = ["Comparison", "baseline_values", "comparisons", "root_of", "sentences"]
+__all__ = ["Comparison", "baseline_values", "comparisons", "parts_of", "root_of", "sentences"]
 
 _LISTED = 3
 _SHOWN = 7  # digits of a commit
@@ -40,7 +40,7 @@ class Comparison(NamedTuple):
 def baseline_values(ctx: Context, design: DesignBody, version: Versions | None = None) -> Values | float | None:
     """Returns the number that a design is compared with, or its baseline experiment's values by replicate, or None.
 
-    What extends a baseline adds replicates to it, numbered on; a paired design knows only the seeds that it shares.
+    What extends a baseline adds replicates to it, numbered on.
 
     Args:
         version: of the runs that are compared with it; by default of most runs of the baseline.
@@ -130,8 +130,8 @@ def _sampled(ctx: Context, design: DesignBody) -> list[Sample[_Sampled]]:
     baseline, metric = design["baseline"], design["metric"]
     if not isinstance(baseline, str) or metric is None:
         return []
-    for id in _parts(ctx, baseline, paired=design["paired"]):
-        start = 0 if design["paired"] else max((number for number, _, _ in found), default=0)
+    for id in parts_of(ctx, design):
+        start = max((number for number, _, _ in found), default=0)
         for run in ctx.store.find(RUN, experiment_id=id):
             value = run.body["metrics"].get(metric)
             if run.body["status"] == "done" and value is not None and not _is_mute(run.body):
@@ -139,14 +139,12 @@ def _sampled(ctx: Context, design: DesignBody) -> list[Sample[_Sampled]]:
     return samples_of((each[2].body.get("versions"), each) for each in found)
 
 
-def _parts(ctx: Context, baseline: str, *, paired: bool) -> list[str]:
-    """Returns the experiments whose runs are a baseline's: itself, what renews it, and what extends either.
-
-    A paired design shares the seeds of the first two alone.
-    """
-    found = []
-    for id in (baseline, *ctx.need(EXPERIMENT, baseline).body.get("renewed_by", [])):
-        found += [id, *([] if paired else ctx.need(EXPERIMENT, id).body.get("extended_by", []))]
+def parts_of(ctx: Context, design: DesignBody) -> list[str]:
+    """Returns the experiments whose runs are a baseline's: itself, what renews it, and what extends either."""
+    baseline, found = design["baseline"], []
+    if isinstance(baseline, str):
+        for id in (baseline, *ctx.need(EXPERIMENT, baseline).body.get("renewed_by", [])):
+            found += [id, *ctx.need(EXPERIMENT, id).body.get("extended_by", [])]
     return found
 
 

@@ -15,18 +15,23 @@ from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, HypothesisRow, R
 from perpetual.lab.ledger.experiments import ExperimentRecords, design_key
 from perpetual.lab.permissions import is_agent
 from perpetual.records import ENDED
+from perpetual.science.judgement import drifts
 
 if TYPE_CHECKING:
     from perpetual.lab.bodies import DraftBody, FoldRow, SeenBefore
+    from perpetual.lab.evidence.stale import Comparison
 
-__all__ = ["cautions", "killed_by_agents", "seen_before"]
+__all__ = ["assumptions", "cautions", "lost_values", "number_of", "seen_before"]
 
 _LISTED = 3
 _WITHOUT = {"done": "without the metric"}
 
 
 def cautions(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -> list[str]:
-    """Sentences to be shown with the hypothesis's confidence, given its ledger's rows; most are shown none."""
+    """Returns sentences to be shown with the hypothesis's confidence, given its ledger's rows; most are shown none.
+
+    Each begins with the code of its caution.
+    """
     measured = {run for row in rows if row["kind"] == "measured" and (run := row["run_id"]) is not None}
     claims = [
         item
@@ -37,35 +42,33 @@ def cautions(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -
     tried = [item for item in claims if ended[item.id]]
     found = _left_out([run for runs in ended.values() for run in runs], measured, "runs")
     found += _of_baselines(ctx, tried)
-    found += _held(killed_by_agents(ctx, hypothesis.id))
+    found += _killed(_killed_by_agents(ctx, hypothesis.id))
     weighed = [item for item in tried if any(run.id in measured for run in ended[item.id])]
-    found += _few([
-        text for item in weighed
-        for text in _without_partner(ctx, item, [run for run in ended[item.id] if run.id in measured])
-    ])  # fmt: skip
     found += _few([text for item in weighed for text in _departures(hypothesis, item)])
     found += _few([
-        f"the command of {item.id} had been measured before: {_named(item.body['seen_before'])}"
+        f"seen_before: the command of {item.id} had been measured before: {_named(item.body['seen_before'])}"
         for item in weighed if item.body.get("seen_before")
     ])  # fmt: skip
     found += _few([
-        f"{item.id} is compared with {item.body['design']['baseline']}, and {_named(item.body['passed_over'])} had "
-        "measured the same" for item in weighed if item.body.get("passed_over")
+        f"picked_baseline: {item.id} is compared with {item.body['design']['baseline']}, and "
+        f"{_named(item.body['passed_over'])} had measured the same" for item in weighed if item.body.get("passed_over")
     ])  # fmt: skip
     found += _shared_baselines(weighed)
     confirming = {design_key(item.body) for item in weighed if item.body["design"].get("confirmation")}
     if len(confirming) > 1:
-        found.append(f"{len(confirming)} designs are confirmations: data is kept back only until it is looked at")
+        found.append(
+            f"confirmation: {len(confirming)} designs are confirmations: data is kept back only until it is looked at"
+        )
     if hypothesis.body.get("restated"):
-        found.append("its statement was changed after evidence had come in")
+        found.append("statement_changed: its statement was changed after evidence had come in")
     return found
 
 
-def killed_by_agents(ctx: Context, hypothesis_id: str) -> list[tuple[RunRow, str]]:
+def _killed_by_agents(ctx: Context, hypothesis_id: str) -> list[tuple[RunRow, str]]:
     """Runs that an agent ended once they had shown the metric, with that metric: of its claims and of their baselines.
 
-    An agent that reads the logs and ends the runs that look bad selects. What those would have said is not known, so
-    the verdict waits.
+    An agent that reads the logs and ends the runs that look bad selects. What those would have said is not known; each
+    counts at the worst value seen.
     """
     found: dict[str, tuple[RunRow, str]] = {}
     for item in ctx.store.find(EXPERIMENT, hypothesis_id=hypothesis_id):
@@ -92,15 +95,15 @@ def _was_seen_and_killed(run: RunRow, metric: str) -> bool:
     )
 
 
-def _held(killed: Sequence[tuple[RunRow, str]]) -> list[str]:
-    """Returns what is said of runs that hold a verdict open."""
+def _killed(killed: Sequence[tuple[RunRow, str]]) -> list[str]:
+    """Returns what is said of runs that an agent killed after they had shown something."""
     if not killed:
         return []
     by = sorted({str(run.body["cancelled_by"]) for run, _ in killed})
     metrics = sorted({metric for _, metric in killed})
     return [
-        f"{_named([run.id for run, _ in killed])} {'were' if len(killed) > 1 else 'was'} killed by {_named(by)} after "
-        f"{_named(metrics)} was printed: no verdict until a person decides"
+        f"killed_runs: {_named([run.id for run, _ in killed])} {'were' if len(killed) > 1 else 'was'} killed by "
+        f"{_named(by)} after {_named(metrics)} was printed: counted at the worst value seen"
     ]
 
 
@@ -134,10 +137,10 @@ def _left_out(runs: Sequence[RunRow], measured: set[str], name: str) -> list[str
     found = []
     if without:
         how, count = _counts(without), without.total()
-        found.append(f"{count} of {len(runs)} {name} gave no result ({how})")
+        found.append(f"lost_runs: {count} of {len(runs)} {name} gave no result ({how})")
     if mute:
         weigh = "weigh" if mute.total() > 1 else "weighs"
-        found.append(f"{mute.total()} of {len(runs)} {name} {weigh} nothing ({_counts(mute)})")
+        found.append(f"weightless_runs: {mute.total()} of {len(runs)} {name} {weigh} nothing ({_counts(mute)})")
     return found
 
 
@@ -166,22 +169,6 @@ def _of_baselines(ctx: Context, tried: Sequence[ExperimentRow]) -> list[str]:
     return found
 
 
-def _without_partner(ctx: Context, experiment: ExperimentRow, own: Sequence[RunRow]) -> list[str]:
-    """Runs of a paired design that are left out because the baseline has no value on their seed."""
-    design = experiment.body["design"]
-    baseline, metric = design["baseline"], design["metric"]
-    if not design["paired"] or not isinstance(baseline, str) or metric is None:
-        return []
-    partners = {
-        run.body["replicate"]: run.body["seed"]
-        for run in _ended(ctx, baseline)
-        if run.body["status"] == "done" and run.body["metrics"].get(metric) is not None and not _is_mute(run)
-    }
-    count = sum(partners.get(run.body["replicate"]) != run.body["seed"] for run in own)
-    have = "have" if count > 1 else "has"
-    return [f"{count} of {len(own)} runs of {experiment.id} {have} no partner in {baseline}"] if count else []
-
-
 def _departures(hypothesis: HypothesisRow, experiment: ExperimentRow) -> list[str]:
     """Returns where an experiment claims something else than its hypothesis says."""
     prediction, design = hypothesis.body["prediction"], experiment.body["design"]
@@ -195,7 +182,7 @@ def _departures(hypothesis: HypothesisRow, experiment: ExperimentRow) -> list[st
         claims.append(("baseline", prediction.get("baseline"), design["baseline"]))
     for name, said, claimed in claims:
         if said is not None and claimed is not None and said != claimed:
-            found.append(f"{experiment.id} claims {name} {claimed} where {hypothesis.id} predicts {said}")
+            found.append(f"other_claim: {experiment.id} claims {name} {claimed} where {hypothesis.id} predicts {said}")
     return found
 
 
@@ -206,10 +193,59 @@ def _shared_baselines(weighed: Sequence[ExperimentRow]) -> list[str]:
         if isinstance(item.body["design"]["baseline"], str):
             users.setdefault(item.body["design"]["baseline"], set()).add(design_key(item.body))
     return [
-        f"{len(keys)} designs share the baseline {id} and its luck: the false-alarm bound takes them as independent"
+        f"shared_baseline: {len(keys)} designs share the baseline {id} and its luck: they count as one comparison"
         for id, keys in users.items()
         if len(keys) > 1
     ]
+
+
+def lost_values(ctx: Context, experiment_ids: Sequence[str], metric: str | None) -> list[float | None]:
+    """Returns, for each replicate that ended without a result, the last value that it had shown, or None.
+
+    A replicate that was run again and gave one is not lost, and neither is one whose run goes on.
+    """
+    found: list[float | None] = []
+    for id in experiment_ids:
+        replicates: dict[int, list[RunRow]] = {}
+        for run in ctx.store.find(RUN, experiment_id=id):
+            replicates.setdefault(run.body["replicate"], []).append(run)
+        for runs in replicates.values():
+            ended = [run for run in runs if run.body["status"] in ENDED and run.body["started_at"] is not None]
+            has_value = any(run.body["status"] == "done" and run.body["metrics"].get(metric or "") is not None
+                            for run in ended)  # fmt: skip
+            if ended and not has_value and all(run.body["status"] in ENDED for run in runs):
+                found.append(ended[-1].body["metrics"].get(metric or ""))
+    return found
+
+
+def assumptions(ctx: Context, experiment: ExperimentRow, compared: Sequence[Comparison], *, is_only: bool) -> list[str]:
+    """Returns what the verdict takes for granted of a design, since the record cannot see it.
+
+    Args:
+        experiment: whose prediction holds.
+        compared: its comparisons that count.
+        is_only: whether no other design was measured.
+    """
+    design, found = experiment.body["design"], []
+    baseline = design["baseline"]
+    if isinstance(baseline, float | int) and design.get("baseline_runs") is None:
+        found.append(f"typed_baseline: {baseline:g} is taken as exact; --baseline-runs N says how many runs it was")
+    if design["kind"] == "gaussian" and design.get("items") is None:
+        found.append("one_test_set: the choice of test items is not counted as chance; --items N counts it")
+    pairs = any(
+        {row.get("seed") for row in each.rows} & {run.body["seed"] for run in each.against} for each in compared
+    )
+    if design["kind"] == "gaussian" and is_only and not pairs:
+        found.append("correlated_seeds: runs of one implementation are taken as independent, on different seeds")
+    for each in compared:
+        if drifts([number_of(row["run_id"]) for row in each.rows], [run.number for run in each.against]):
+            found.append(f"drift: runs of {experiment.id} and of {baseline} did not alternate; no drift is assumed")
+    return found
+
+
+def number_of(run_id: str | None) -> float | None:
+    """Returns the place of a run in the order of launches."""
+    return None if run_id is None else float(run_id[1:])
 
 
 def seen_before(ctx: Context, draft: DraftBody) -> SeenBefore:

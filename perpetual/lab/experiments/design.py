@@ -46,6 +46,10 @@ def design_of(ctx: Context, hypothesis: HypothesisRow | None, spec: Specificatio
         raise UsageError("a baseline without a direction says nothing", hint="--direction max or min, and --mde")
     if spec.paired and not isinstance(against, str):
         raise UsageError("--paired needs a baseline experiment whose seeds are shared")
+    if spec.baseline_runs is not None and not isinstance(against, float):
+        raise UsageError("--baseline-runs belongs to a number as baseline", hint="an experiment's runs are counted")
+    if spec.items is not None and (claim is None or spec.kind == "binary"):
+        raise UsageError("--items belongs to a claim on a rate over test items", hint="leave --items out")
     if spec.kind == "binary":
         _check_rates(claim, against, mde, direction)
     if spec.confirmation and claim is None:
@@ -61,12 +65,15 @@ def design_of(ctx: Context, hypothesis: HypothesisRow | None, spec: Specificatio
         tau=_tau(spec, claim, mde),
         replicates=spec.replicates,
         cost_run_hours=spec.cost_run_hours,
-        paired=spec.paired,
+        paired=isinstance(against, str) and claim is not None and spec.paired is not False,
         on_crash=_on_crash(spec.on_crash, spec.kind, claim),
         confirmation=spec.confirmation,
         proxy=_proxy(spec.proxy, mde, against),
         proxy_of=None if spec.proxy_of is None else ctx.need(EXPERIMENT, spec.proxy_of).id,
         changes=_changes(spec.changes, claim, against),
+        null_effect=mde if claim == "at_least" else None,
+        items=spec.items,
+        baseline_runs=spec.baseline_runs,
     )
 
 
@@ -106,14 +113,16 @@ def _claim(
         raise UsageError("an mde without a claim says nothing", hint="leave out --claim none or --mde")
     if claim == "none" or (claim is None and mde is None):
         return None
-    claim = claim or "at_least"
+    claim = claim or "improves"
     if hypothesis is None:
         what = "an mde" if mde is not None else "a claim"
         raise UsageError(f"{what} belongs to a claim, and a claim to a hypothesis", hint="-h HYPOTHESIS")
     if claim == "any" and mde is not None:
         raise UsageError("the claim `any` is of some effect, whatever its size", hint="leave --mde out")
     needs: list[tuple[str, object]] = [("--metric", metric), ("--baseline", against)]
-    if claim != "any":
+    if claim == "improves" and mde is None:
+        needs = [("--metric", metric), ("--direction", direction), ("--baseline", against)]
+    elif claim != "any":
         needs = [("--metric", metric), ("--direction", direction), ("--mde", mde), ("--baseline", against)]
     lacking = [flag for flag, value in needs if value is None]
     if lacking:
@@ -132,7 +141,9 @@ def _check_rates(claim: str | None, against: float | str | None, mde: float | No
         return
     if claim == "any" or mde is None:
         raise UsageError("a binary claim says which rate it expects", hint="--baseline RATE --mde DIFFERENCE")
-    if isinstance(against, str) or against is None or not 0.0 <= against <= 1.0:
+    if isinstance(against, str):
+        return
+    if against is None or not 0.0 <= against <= 1.0:
         raise UsageError(f"the baseline of a binary claim is a rate between 0 and 1, not {against}")
     expected = against + mde if direction == "max" else against - mde
     if not 0.0 <= expected <= 1.0:

@@ -271,7 +271,7 @@ def state_of(ctx: Context, hypotheses: Sequence[HypothesisRow]) -> ScorerState:
 def as_weighed(body: DraftBody, first: ExperimentRow | None) -> DraftBody | None:
     """Returns the experiment as its runs will be weighed: under the prediction that was measured `first` of its design.
 
-    None where they will say nothing: in another metric, or on other seeds than a paired design's.
+    None where they will say nothing: in another metric.
     """
     if first is None:
         return body
@@ -288,8 +288,6 @@ def as_weighed(body: DraftBody, first: ExperimentRow | None) -> DraftBody | None
 
 def serves(design: DesignBody, needs: str) -> bool:
     """Returns whether a run of this design is what a hypothesis past a threshold still lacks."""
-    if needs == "killed_runs":
-        return False  # no further run can say what those would have measured
     if needs == "confirmation":
         return bool(design.get("confirmation"))
     return needs != "full_scale" or not design.get("proxy_of")

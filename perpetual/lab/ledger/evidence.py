@@ -31,6 +31,7 @@ class EvidenceFold(TypedDict):
     status: str
     needs: str | None
     decided_by: str | None
+    sentence: str | None
 
 
 class EvidenceRecords:

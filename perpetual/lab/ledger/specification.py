@@ -15,7 +15,7 @@ from perpetual.toolkit.units import LONGEST_S, bounded, finite
 __all__ = ["LONGEST_GIVEN_TITLE", "MOST_RUN_HOURS", "Specification"]
 
 _KINDS = ("gaussian", "binary")
-_CLAIMS = ("at_least", "value", "any", "none")
+_CLAIMS = ("improves", "at_least", "value", "any", "none")
 _OUTCOMES = ("supports", "refutes")
 LONGEST_GIVEN_TITLE = 500
 _LONGEST_NOTES = 16_000
@@ -25,6 +25,7 @@ _LARGEST_ENV = 64 * 1024
 # Beyond these a number is a slip of the keyboard.
 MOST_RUN_HOURS = 1e6
 _MOST_REPLICATES = 10_000
+_MOST_ITEMS = 1_000_000_000
 _MOST_GPUS = 10_000
 _MOST_CPUS = 100_000
 _MOST_NODES = 100_000
@@ -58,9 +59,11 @@ class Specification:
     noise: float | None = None  # sd between replicates, in the metric's units
     tau: float | None = None  # sd between implementations of one idea, in the metric's units
     baseline: float | str | None = None  # a number, or an experiment's id
-    paired: bool = False
+    paired: bool | None = None  # whether it shares the seeds of its baseline; None where that is an experiment
+    items: int | None = None  # test items behind each value of a rate: their luck counts
+    baseline_runs: int | None = None  # runs that a number as baseline was measured with
     kind: str = "gaussian"  # or binary: the metric is 1 or 0, and a baseline is the rate that the mde is added to
-    claim: str | None = None  # at_least (by default, with an mde), value, any (some effect, without an mde) or none
+    claim: str | None = None  # improves (by default, with an mde), at_least, value, any (some effect) or none
     on_crash: str | None = None  # of a binary claim that it runs at all: a failed run `supports` or `refutes` it
     confirmation: bool = False  # on data that no earlier experiment has looked at; see `require_confirmation`
     proxy: Mapping[str, object] | None = None  # a cheaper stand-in: {"args": more words, "cost_run_hours", "tau"}
@@ -118,6 +121,10 @@ class Specification:
         for name, value, above in (("mde", self.mde, True), ("noise", self.noise, False), ("tau", self.tau, False)):
             if value is not None:
                 finite(value, name, above=0.0 if above else None, minimum=None if above else 0.0)
+        if self.items is not None and not 2 <= self.items <= _MOST_ITEMS:
+            raise UsageError(f"the items lie between 2 and {_MOST_ITEMS:,}, not {self.items}")
+        if self.baseline_runs is not None and not 1 <= self.baseline_runs <= _MOST_ITEMS:
+            raise UsageError(f"the runs of a baseline lie between 1 and {_MOST_ITEMS:,}, not {self.baseline_runs}")
         if self.noise == 0:
             raise UsageError(
                 "noise 0 declares that seeds make no difference", hint="leave --noise out: the runs themselves show it"
