@@ -7,7 +7,7 @@ JOBS ?= 3
 # The tests start hundreds of programs: each would compile all that it imports, were compiled modules not kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test slow soak lint types unit laws bench fix schemas docs site clean
+.PHONY: demo test slow soak lint types unit laws bench bench-science fix schemas docs site clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -49,6 +49,11 @@ bench: $(VENV)/.installed
 	$(BIN)/python tools/bench_report.py
 	$(BIN)/python tools/bench_mcp.py
 	$(BIN)/python tools/bench_science.py
+
+# The evidence rule in every world that attacks it; CELLS="D5 power-*" for some of them, NULLS=200 for a quick look.
+NULLS ?= 2000
+bench-science: $(VENV)/.installed
+	$(BIN)/python -m perpetual_scorers.cells --nulls $(NULLS) $(CELLS)
 
 schemas: $(VENV)/.installed
 	$(BIN)/python tools/make_schemas.py

@@ -232,7 +232,7 @@ class _Job(NamedTuple):
     cell: Cell
     seed: int
     first: int
-    count: int
+    size: int
     judge: Judge | None
 
 
@@ -241,7 +241,7 @@ def _played(job: _Job) -> Tally:
     judge = job.judge or the_judge()
     campaigns = [
         list(job.cell.generate(Random(f"{job.seed}:{job.cell.name}:{number}")))
-        for number in range(job.first, job.first + job.count)
+        for number in range(job.first, job.first + job.size)
     ]
     answers = iter(judge([[*look[:4]] for looks in campaigns for look in looks]))
     whole = Tally()

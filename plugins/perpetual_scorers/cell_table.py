@@ -1,7 +1,7 @@
 """The table of cells that attack the evidence rule: one for each way in which a lab goes wrong, and what it costs.
 
-Imported by `perpetual_scorers.cells`, which is the command, and by tests. D1 to D17 are the rows of the audit that found
-these defects; a cell names the rows that it covers.
+Imported by `perpetual_scorers.cells`, which is the command, and by tests. D1 to D17 are the rows of the audit that
+found these defects; a cell names the rows that it covers.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _noises() -> Iterator[Cell]:
             named = "default" if tau is None else "0"
             yield _world(
                 f"twelve-by-two-tau-{named}-sigma{sigma:g}", "D4",
-                f"Twelve designs of two runs, an exact baseline, noise {sigma:g} mde, nothing declared but tau {named}.",
+                f"Twelve designs of two runs, an exact baseline, noise {sigma:g} mde, tau {named}.",
                 _dozen(n_b=0, typed=0, sigma=sigma, claim={"tau": tau}),
             )  # fmt: skip
     yield _world("one-design-tau-0", "D4", "One design, tau 0, noise 2 mde, an exact typed baseline.",
@@ -113,7 +113,7 @@ def _baselines() -> Iterator[Cell]:
                          World(n_b=0, typed=runs, sigma=sigma), seen=False, cautions=stated)  # fmt: skip
         yield _world(f"typed-n-{runs}", "D11", f"A typed baseline declares that it was the mean of {runs} runs.",
                      World(n_b=0, typed=runs, with_n=True))  # fmt: skip
-        yield _world(f"typed-n-{runs}-ten", "D11", f"Ten designs of two runs share a typed mean of {runs} runs, declared.",
+        yield _world(f"typed-n-{runs}-ten", "D11", f"Ten designs of two runs share a typed mean with n = {runs}.",
                      World(designs=10, replicates=2, n_b=0, typed=runs, with_n=True))  # fmt: skip
     yield _world("typed-worst-of-5", "D11", "A bare number was the worst of five runs.",
                  World(n_b=0, typed=1, worst_of=5), seen=False, cautions=stated)  # fmt: skip
@@ -186,13 +186,14 @@ def _losses() -> Iterator[Cell]:
                  _dozen(replicates=3, loss=v.killed_early), covers=False)  # fmt: skip
     for n_b in (4, 8):
         yield _world(f"divergence-rule-{n_b}", "D9",
-                     f"Runs below -1 sigma of the baseline fail in both arms, the treatment twice as noisy; {n_b} runs.",
+                     f"Runs of either arm fail below -1 sigma of {n_b} baseline runs; the treatment is twice as noisy.",
                      World(replicates=24, n_b=n_b, sigma=0.5, sigma_t=1.0, loss=partial(v.diverges_below, -1.0, 2.0)),
                      covers=False)  # fmt: skip
     yield _world("baseline-killed", "D9", "The agent kills baseline runs that look good midway; both arms interleaved.",
                  World(replicates=24, n_b=0, interleaved=True, loss=v.good_baseline_killed), covers=False)  # fmt: skip
     yield _world("killed-to-refute", "D9", "The agent kills good treatment runs of a claim whose effect is 1 mde.",
-                 World(replicates=24, effect=1.0, loss=v.good_treatment_killed), false="refuted", covers=False)  # fmt: skip
+                 World(replicates=24, effect=1.0, loss=v.good_treatment_killed),
+                 false="refuted", covers=False)  # fmt: skip
     yield _world("crashes-at-random", "D9", "One run of ten crashes in either arm, whatever it would have given.",
                  World(replicates=16, loss=v.crashes_at_random))  # fmt: skip
 
@@ -202,8 +203,9 @@ def _claims() -> Iterator[Cell]:
         for sigma in (0.5, 1.0):
             yield _world(f"at-least-{effect:g}-sigma{sigma:g}", "D10",
                          f"The claim is at least the mde, the effect {effect:g} of it, noise {sigma:g} mde.",
-                         World(effect=effect, sigma=sigma, replicates=20, n_b=8, claim={"claim": "at_least"}))  # fmt: skip
-    yield _world("at-least-ten-names", "D10", "Twelve names of one code claim at least the mde; the effect is 0.6 of it.",
+                         World(effect=effect, sigma=sigma, replicates=20, n_b=8,
+                               claim={"claim": "at_least"}))  # fmt: skip
+    yield _world("at-least-ten-names", "D10", "Twelve names of one code claim at least the mde; the effect is 0.6.",
                  _dozen(effect=0.6, sigma=0.5, codes=(("a",), ("a",)), claim={"claim": "at_least"}))  # fmt: skip
     for effect in (1.0, 1.5):
         yield _world(f"at-least-true-{effect:g}", "D10", f"The claim is at least the mde, the effect {effect:g} of it.",
@@ -262,9 +264,11 @@ def _times() -> Iterator[Cell]:
     for rho in (0.3, 0.5):
         luck = {"luck": rho**0.5, "sigma": (1 - rho) ** 0.5, "luck_b": True}
         yield _world(f"correlated-{rho:g}", "D13", f"Seeds of one implementation correlate by {rho:g}.",
-                     replace(World(n_b=8), **luck), seen=False, cautions=("correlated_seeds",), covers=False)  # type: ignore[arg-type]  # fmt: skip
+                     replace(World(n_b=8), **luck),
+                     seen=False, cautions=("correlated_seeds",), covers=False)  # fmt: skip
         yield _world(f"correlated-{rho:g}-dozen", "D13", f"Seeds correlate by {rho:g} in twelve designs of three runs.",
-                     _dozen(n_b=8, replicates=3, **luck), seen=False, cautions=("correlated_seeds",), covers=False)  # fmt: skip
+                     _dozen(n_b=8, replicates=3, **luck),
+                     seen=False, cautions=("correlated_seeds",), covers=False)  # fmt: skip
     for jitter in (0.0, 0.02):
         yield _world(f"repeated-seeds-jitter{jitter:g}", "D13", f"Each seed runs four times, {jitter:g} sigma apart.",
                      World(n_b=4, repeat=4, jitter=jitter, replicates=20))  # fmt: skip
@@ -276,7 +280,7 @@ def _times() -> Iterator[Cell]:
                          World(n_b=0, interleaved=True, rho=rho, claim={"paired": paired}))  # fmt: skip
     yield _world("paired-rho-0.3-dozen", "D13", "Twelve designs of two pairs, seeds correlate by -0.3.",
                  _dozen(n_b=0, interleaved=True, own=True, rho=-0.3, claim={"paired": True}))  # fmt: skip
-    yield _world("paired-baseline-first", "D13", "Six baseline runs were first; claims take their seeds, correlated 0.8.",
+    yield _world("paired-baseline-first", "D13", "Six baseline runs were first; claims take their seeds (rho 0.8).",
                  World(n_b=6, rho=0.8, claim={"paired": True}))  # fmt: skip
 
 

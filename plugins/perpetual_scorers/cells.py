@@ -48,8 +48,8 @@ def _power_line(cell: Cell, tally: Tally) -> str:
     return f"| {cell.name} | {_share(tally.ever_true, n)} | {runs} | {_share(tally.reached, n)} | {to_bar} |"
 
 
-HEAD = """| cell | row | ever e >= 20, % (99 % limit) | ever false verdict, % (99 % limit) | caution: false verdicts/last, % | \
-mean last e | interval covers: always/at verdict, % | bias at verdict, mde | |
+HEAD = """| cell | row | ever e >= 20, % <99 % limit | ever false verdict, % <99 % limit | caution at false/last, % | \
+mean last e | interval covers always/at verdict, % | bias at verdict, mde | |
 |---|---|---|---|---|---|---|---|---|"""
 POWER_HEAD = """
 | true effect | decided, % | runs to the verdict | e at the bar, % | runs to the bar |

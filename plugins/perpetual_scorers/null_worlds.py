@@ -1,4 +1,4 @@
-"""Worlds that attack the evidence rule: each violates one assumption, and yields what the lab would judge after each run.
+"""Worlds that attack the evidence rule, each by one violation: what the lab would judge after each run.
 
 Imported by `perpetual_scorers.cells` and by tests; pure, standard library, every draw from the `Random` that is given.
 Nothing here knows how the rule works: the shapes are those of `perpetual.science.judge`, as documented.
@@ -107,7 +107,7 @@ class World:
 
     Attributes:
         designs: Designs of the one hypothesis, at most 12; each has `replicates` runs.
-        n_b: Runs of the baseline before the first run of a treatment; 0 with `typed` or `interleaved`.
+        n_b: Runs of a baseline before the first run against it.
         own: Each design has a baseline of its own.
         interleaved: Each treatment run has a baseline run, launched before or after it at random.
         rounds: Designs take turns, instead of one after another.
@@ -264,33 +264,26 @@ def campaign(world: World, rng: Random) -> Iterator[Look]:
     arms = [_Arm(lab, n, is_treatment=True) for n in range(world.designs)]
     n_baselines = 0 if world.typed is not None else world.designs if world.own else 1
     baselines = [_Arm(lab, n, is_treatment=False) for n in range(n_baselines)]
-    if world.worst_of > 1 and baselines:
-        baselines[0] = min((_Arm(lab, n, is_treatment=False) for n in range(world.worst_of)), key=_first_mean)
     typed = _typed(lab, world.typed) if world.typed is not None else None
-    for baseline in baselines:
-        while len(baseline.runs) < world.n_b:
-            baseline.launch()
     left: set[int] = set()
     for design in _turns(world):
         arm = arms[design]
         if design in left:
             continue
         launches = [arm]
-        if world.interleaved:
-            launches.append(baselines[design if world.own else 0])
-            rng.shuffle(launches)
+        if baselines:
+            baseline = baselines[design if world.own else 0]
+            while len(baseline.runs) < world.n_b:
+                baseline.launch()
+            if world.interleaved:
+                launches.append(baseline)
+                rng.shuffle(launches)
         for launched in launches:
             launched.launch()
-            if any(each.runs for each in arms):
+            if arm.runs if world.own else any(each.runs for each in arms):
                 yield _look(lab, claim, arms, baselines, typed)
         if world.opportunist and arm.total < 0:
             left.add(design)
-
-
-def _first_mean(arm: _Arm) -> float:
-    for _ in range(arm._lab.world.n_b):
-        arm.launch()
-    return arm.total
 
 
 def _look(lab: _Lab, claim: Claim, arms: Sequence[_Arm], baselines: Sequence[_Arm], typed: Baseline | None) -> Look:
