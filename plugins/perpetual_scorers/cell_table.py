@@ -126,6 +126,10 @@ def _baselines() -> Iterator[Cell]:
                    partial(rates, Rates(n_b=trials)))  # fmt: skip
     yield Cell("rate-runs-high", "D11", "Rates near 1: the baseline's ten runs often all succeed.",
                partial(rates, Rates(rate=0.9, mde=0.09)))  # fmt: skip
+    yield Cell("rate-runs-10-ten", "D11 D12", "Ten designs of six runs share the ten runs of a rate's baseline.",
+               partial(rates, Rates(designs=10, replicates=6)))  # fmt: skip
+    yield Cell("rate-at-least", "D10 D11", "A rate claims to rise by at least 0.3 and rises by 0.2.",
+               partial(rates, Rates(effect=0.2, mde=0.3, n_b=30, claim={"claim": "at_least"})))  # fmt: skip
     for n_b in (1, 2, 4, 8, 16):
         yield _world(f"shared-baseline-{n_b}", "D12", f"Ten designs of two runs share a baseline of {n_b} runs.",
                      World(designs=10, replicates=2, n_b=n_b))  # fmt: skip
@@ -163,8 +167,14 @@ def _variances() -> Iterator[Cell]:
         yield _world(f"tails-{name}-dozen", "D16", f"Twelve designs of two runs; the noise of both arms is {says}.",
                      _dozen(noise=noise))  # fmt: skip
     for n_b in (4, 8):
-        yield _world(f"baseline-outlier-{n_b}", "D16", f"One of {n_b} baseline runs diverged, 20 mde below.",
-                     World(n_b=n_b, outlier_b=-20.0))  # fmt: skip
+        for odd in (-6.0, -20.0):
+            yield _world(f"baseline-outlier{odd:g}-{n_b}", "D16",
+                         f"One of {n_b} baseline runs diverged to {odd:g} mde.",
+                         World(n_b=n_b, sigma=0.5, outlier_b=odd, replicates=20))  # fmt: skip
+    yield _world("baseline-outlier-dozen", "D16", "One of four baseline runs of twelve designs diverged to -6 mde.",
+                 _dozen(sigma=0.5, outlier_b=-6.0))  # fmt: skip
+    yield _world("treatment-outlier-first", "D16", "The first treatment run is 6 mde above all others.",
+                 World(sigma=0.5, outlier_t=6.0, outlier_at=0))  # fmt: skip
     yield _world("treatment-outlier", "D16", "One treatment run is 20 mde above all others.", World(outlier_t=20.0))
     for step in (0.5, 1.0, 3.0):
         yield _world(f"rounded-{step:g}", "D4", f"Values are rounded to {step:g} mde, with noise 1: many are equal.",
@@ -184,6 +194,9 @@ def _losses() -> Iterator[Cell]:
         yield _world(name, "D9", says, World(replicates=24, loss=loss), covers=False)
     yield _world("killed-early-dozen", "D9", "The agent kills what looks bad midway, in twelve designs of three runs.",
                  _dozen(replicates=3, loss=v.killed_early), covers=False)  # fmt: skip
+    yield _world("killed-early-paired", "D9", "The agent kills what looks bad midway; seeds are paired (rho 0.5).",
+                 World(replicates=24, n_b=0, interleaved=True, rho=0.5, loss=v.killed_early, claim={"paired": True}),
+                 covers=False)  # fmt: skip
     for n_b in (4, 8):
         yield _world(f"divergence-rule-{n_b}", "D9",
                      f"Runs of either arm fail below -1 sigma of {n_b} baseline runs; the treatment is twice as noisy.",
@@ -216,6 +229,10 @@ def _claims() -> Iterator[Cell]:
     yield _world(
         "any-none", "D17", "The claim is any effect; there is none.", World(replicates=24, claim={"claim": "any"})
     )
+    yield _world("any-dozen", "D17", "The claim is any effect, in twelve designs of two runs; there is none.",
+                 _dozen(claim={"claim": "any"}))  # fmt: skip
+    yield _world("any-treatment-sd-x4", "D8 D17", "The claim is any effect; the treatment is four times as noisy.",
+                 World(n_b=16, sigma=0.5, sigma_t=2.0, claim={"claim": "any"}))  # fmt: skip
     for effect in (0.1, 0.2):
         yield _world(f"any-{effect:g}-sd", "D17", f"The claim is any effect; there is one of {effect:g} sd.",
                      World(effect=effect, replicates=40, n_b=16, claim={"claim": "any"}), false="refuted")  # fmt: skip
@@ -269,6 +286,9 @@ def _times() -> Iterator[Cell]:
         yield _world(f"correlated-{rho:g}-dozen", "D13", f"Seeds correlate by {rho:g} in twelve designs of three runs.",
                      _dozen(n_b=8, replicates=3, **luck),
                      seen=False, cautions=("correlated_seeds",), covers=False)  # fmt: skip
+    yield _world("luck-tau-0", "D4 D13", "Twelve implementations have luck of 0.5 mde; tau 0 is declared.",
+                 _dozen(n_b=8, replicates=4, sigma=0.5, luck=0.5, claim={"tau": 0.0}),
+                 seen=False, cautions=("correlated_seeds",), covers=False)  # fmt: skip
     for jitter in (0.0, 0.02):
         yield _world(f"repeated-seeds-jitter{jitter:g}", "D13", f"Each seed runs four times, {jitter:g} sigma apart.",
                      World(n_b=4, repeat=4, jitter=jitter, replicates=20))  # fmt: skip
@@ -286,8 +306,8 @@ def _times() -> Iterator[Cell]:
 
 def _power() -> Iterator[Cell]:
     found = {"false": "refuted", "true": "supported"}
-    yield _world("power-outlier", "D16", "True effect of 2 mde, noise 0.5; one treatment run diverged to -10 mde.",
-                 World(effect=2.0, sigma=0.5, replicates=20, outlier_t=-10.0), **found)  # fmt: skip
+    yield _world("power-outlier", "D16", "True effect of 2 mde, noise 0.5; the first run diverged to -10 mde.",
+                 World(effect=2.0, sigma=0.5, replicates=20, outlier_t=-10.0, outlier_at=0), **found)  # fmt: skip
     for effect in (1.0, 2.0):
         for sigma in (0.5, 0.7, 1.0):
             for n_b in (4, 8, 16):

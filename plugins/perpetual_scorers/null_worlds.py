@@ -123,7 +123,7 @@ class World:
         drift: Draws the drift of all runs in the order of their launches, from what it was before.
         loss: Says how a run that would be `z` sigma better than its arm's mean (treatment or not) ended early, if so.
         step: Values are rounded to multiples of it.
-        outlier: Result of the first baseline run (`outlier_b`) or of the third treatment run (`outlier_t`).
+        outlier_b, outlier_t: Result of the first baseline run, and of treatment run number `outlier_at`.
         codes: Codes of the baseline's and of the treatment's runs, each repeated in turn; None: each design its own.
         bias: Added to every run on code "mended".
     """
@@ -153,6 +153,7 @@ class World:
     step: float = 0.0
     outlier_b: float | None = None
     outlier_t: float | None = None
+    outlier_at: int = 2
     codes: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     bias: float = 0.0
     claim: Mapping[str, object] = field(default_factory=dict)
@@ -201,7 +202,7 @@ class _Arm:
         x = self._mean + self._sigma * z + lab.drifted() + (world.bias if code == "mended" else 0.0)
         if world.step > 0:
             x = round(x / world.step) * world.step
-        odd = world.outlier_t if self._is_treatment and n == 2 else None
+        odd = world.outlier_t if self._is_treatment and n == world.outlier_at else None
         odd = world.outlier_b if not self._is_treatment and n == 0 else odd
         x = x if odd is None else odd
         end = world.loss(lab.rng, z, self._is_treatment) if world.loss is not None else None

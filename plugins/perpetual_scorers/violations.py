@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from perpetual_scorers.null_worlds import Baseline, Ending, Look, Metric, Run, World, campaign, claim_of, run_of
+from perpetual_scorers.null_worlds import Baseline, Claim, Ending, Look, Metric, Run, World, campaign, claim_of, run_of
 
 __all__ = ["Rates", "TestSet", "mixture", "rates", "test_set"]
 
@@ -135,6 +135,7 @@ class Rates:
         rate, effect: Rate of success of the baseline, and what the treatment adds to it.
         mde: Declared, in rates.
         n_b: Trials of the baseline: as runs, or `typed` as their rate, with or without its n; 0 typed: exact.
+        designs: Designs, one after another, with `replicates` runs each.
     """
 
     rate: float = 0.5
@@ -143,6 +144,7 @@ class Rates:
     n_b: int = 10
     typed: bool = False
     with_n: bool = False
+    designs: int = 1
     replicates: int = 40
     claim: Mapping[str, object] = field(default_factory=dict)
 
@@ -155,17 +157,30 @@ def rates(world: Rates, rng: Random) -> Iterator[Look]:
     def trial(rate: float) -> float:
         return float((rng.random() < rate) is is_max)
 
-    claim = {**claim_of(shown, world.claim), "kind": "binary", "mde": world.mde}
+    changes = ["code"] if world.designs > 1 else []
+    claim = {**claim_of(shown, world.claim), "kind": "binary", "mde": world.mde, "changes": changes}
     trials = [trial(world.rate) for _ in range(world.n_b)]
     measured = [run_of(n + 1, n, value) for n, value in enumerate(trials)]
     baseline: Baseline = measured
     if world.typed:
         value = sum(trials) / len(trials) if trials else world.rate if is_max else 1 - world.rate
         baseline = {"value": value, "n": world.n_b} if world.with_n else value
-    runs: list[Run] = []
-    for n in range(world.replicates):
-        runs = [*runs, run_of(n + 1, world.n_b + n, trial(world.rate + world.effect))]
-        yield Look(claim, baseline, runs, {}, world.effect, world.mde)
+    arms: list[list[Run]] = []
+    order = world.n_b
+    for design in range(world.designs):
+        arms.append([])
+        for n in range(world.replicates):
+            run = run_of(n + 1, order, trial(world.rate + world.effect), f"c{design}" if world.designs > 1 else "a")
+            arms[-1] = [*arms[-1], run]
+            order += 1
+            yield _looked(claim, baseline, arms, world.effect, world.mde)
+
+
+def _looked(claim: Claim, baseline: Baseline, arms: list[list[Run]], truth: float, mde: float) -> Look:
+    """Returns a look at one design, or at several where the claim declares that their code differs."""
+    if not claim["changes"]:
+        return Look(claim, baseline, arms[0], {}, truth, mde)
+    return Look([claim] * len(arms), baseline, [*arms], {}, truth, mde)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +232,7 @@ def test_set(world: TestSet, rng: Random) -> Iterator[Look]:
         return row
 
     items = world.size if world.shows != "nothing" else None
-    claim = claim_of(shown, {"items": items, "changes": ["code"]})
+    claim = claim_of(shown, {"items": items, "changes": ["code"] if world.designs > 1 else []})
     base = model()
     baseline = [run(base, n + 1, "a") for n in range(world.n_b)]
     arms: list[list[Run]] = []
@@ -225,11 +240,8 @@ def test_set(world: TestSet, rng: Random) -> Iterator[Look]:
         chances = model()
         arms.append([])
         for n in range(world.replicates):
-            arms[-1] = [*arms[-1], run(chances, n + 1, f"c{design}")]
-            if world.designs == 1:
-                yield Look(claim, baseline, arms[0], {}, 0.0, world.mde)
-            else:
-                yield Look([claim] * len(arms), baseline, [*arms], {}, 0.0, world.mde)
+            arms[-1] = [*arms[-1], run(chances, n + 1, f"c{design}" if world.designs > 1 else "a")]
+            yield _looked(claim, baseline, arms, 0.0, world.mde)
 
 
 test_set.__test__ = False  # type: ignore[attr-defined]
