@@ -50,6 +50,7 @@ class Cell:
         may_refuse: The judge may refuse the input, with an error.
         bar: e-value that a power cell counts the replicates to.
         least_share: Share of campaigns of a power cell that must reach `bar`.
+        calibrated: Of the campaigns said to be supported as many must be true as their confidence states.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Cell:
     may_refuse: bool = False
     bar: float = E_BAR
     least_share: float | None = None
+    calibrated: bool = False
 
 
 @dataclass(slots=True)
@@ -333,4 +335,8 @@ def failures(cell: Cell, tally: Tally) -> list[str]:
             found.append(f"interval missed at the verdict in {decided - tally.covered_at_verdict} of {decided}")
     if cell.least_share is not None and _is_too_many(n - tally.reached, n, 1 - cell.least_share):
         found.append(f"e >= {cell.bar:g} in {tally.reached} of {n} only")
+    if cell.calibrated and tally.supported:
+        said, untrue = tally.stated / tally.supported, tally.supported - tally.supported_true
+        if untrue > most_by_chance(tally.supported, 1 - said):
+            found.append(f"{untrue} untrue of {tally.supported} supported, at a stated {said:.0%}")
     return found

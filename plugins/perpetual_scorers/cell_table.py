@@ -56,7 +56,8 @@ def _bounds() -> Iterator[Cell]:
     for share in (0.1, 0.5):
         yield Cell(
             f"base-rate-{share:g}", "D14", f"Of the ideas {share:.0%} are true, and each is judged at prior 0.5.",
-            partial(mixture, share, World()), false="by truth",
+            partial(mixture, share, World(n_b=8, replicates=20)), false="by truth",
+            calibrated=share == 0.5,  # at another base rate the prior is wrong, and only the family view can say so
         )  # fmt: skip
     yield _world("plain", "D15", "Nothing is violated; the first verdict is where looking stops.", World())
     yield _world(
@@ -235,7 +236,10 @@ def _claims() -> Iterator[Cell]:
                  World(n_b=16, sigma=0.5, sigma_t=2.0, claim={"claim": "any"}))  # fmt: skip
     for effect in (0.1, 0.2):
         yield _world(f"any-{effect:g}-sd", "D17", f"The claim is any effect; there is one of {effect:g} sd.",
-                     World(effect=effect, replicates=40, n_b=16, claim={"claim": "any"}), false="refuted")  # fmt: skip
+                     World(effect=effect, replicates=40, n_b=0, typed=0, claim={"claim": "any"}),
+                     false="refuted")  # fmt: skip
+    yield _world("any-0.2-sd-runs", "D17", "The claim is any effect; there is one of 0.2 sd against 40 baseline runs.",
+                 World(effect=0.2, replicates=60, n_b=40, claim={"claim": "any"}), false="refuted")  # fmt: skip
 
 
 def _records() -> Iterator[Cell]:

@@ -55,6 +55,16 @@ POWER_HEAD = """
 | true effect | decided, % | runs to the verdict | e at the bar, % | runs to the bar |
 |---|---|---|---|---|"""
 
+MIXED_HEAD = """
+| base rate | supported | true of these, % | stated confidence, % |
+|---|---|---|---|"""
+
+
+def _mixed_line(cell: Cell, tally: Tally) -> str:
+    supported = tally.supported
+    shown = (cell.name, str(supported), _share(tally.supported_true, supported), _share(tally.stated, supported))
+    return "| " + " | ".join(shown) + " |"
+
 
 def _document(cell: Cell, tally: Tally, problems: Sequence[str]) -> dict[str, object]:
     """Returns the counts of a cell, with its limits."""
@@ -122,9 +132,11 @@ def main(arguments: Sequence[str]) -> int:
     if given.json:
         document = {"nulls": given.nulls, "seed": given.seed, "cells": [_document(*row) for row in rows]}
         sys.stdout.write(json.dumps(document, indent=1) + "\n")
-    elif any(cell.true for cell in cells):
-        lines = [_power_line(cell, tally) for cell, tally, _ in rows if cell.true]
-        sys.stdout.write("\n".join((POWER_HEAD, *lines)) + "\n")
+    else:
+        powers = [_power_line(cell, tally) for cell, tally, _ in rows if cell.true]
+        mixed = [_mixed_line(cell, tally) for cell, tally, _ in rows if cell.false == "by truth"]
+        for head, lines in ((POWER_HEAD, powers), (MIXED_HEAD, mixed)):
+            sys.stdout.write("\n".join((head, *lines)) + "\n" if lines else "")
     return int(any(problems for _, _, problems in rows))
 
 

@@ -52,7 +52,7 @@ class Look(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """How a run ended that gave no value: its status, the actor who ended it, its last value in units of the noise."""
+    """How a run ended that gave no value: its status, the actor that ended it, its last value in units of the noise."""
 
     status: str
     by: str | None = None

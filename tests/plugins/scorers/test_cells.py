@@ -250,7 +250,7 @@ def test_the_seed_decides_whatever_computes() -> None:
     whole = measure(cell, 120, 7, judge=Trusting())
 
     def backwards(function: Callable[[Any], Any], jobs: Any) -> Any:
-        return iter([function(job) for job in reversed(list(jobs))])
+        return reversed([function(job) for job in reversed(list(jobs))])
 
     assert measure(cell, 120, 7, judge=Trusting(), run=backwards) == whole
     assert measure(cell, 120, 8, judge=Trusting()) != whole
