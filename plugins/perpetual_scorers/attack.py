@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from importlib import import_module
 from random import Random
 from typing import Literal, NamedTuple, cast
 
@@ -20,7 +19,7 @@ from perpetual_scorers.process_pool import Mapper
 __all__ = ["Cell", "Judge", "Tally", "failures", "measure", "most_by_chance", "the_judge", "upper_limit"]
 
 Judge = Callable[[list[list[object]]], Sequence[Mapping[str, object]]]
-"""What works like `perpetual.science.judge.judge_many`."""
+"""What works like `perpetual.science.judge_many`."""
 
 E_BAR = 20.0
 MOST_E = 0.05  # P(ever e >= 20) where there is nothing
@@ -41,8 +40,8 @@ class Cell:
         defect: The row of the audit (D1 to D17) that it covers.
         violates: One sentence.
         generate: Yields the looks of one campaign.
-        seen: The record can see it: then the rates must hold. Else one of `cautions` must be beside each false verdict
-            and at the last look.
+        seen: The record can see it: then the rates must hold.
+        cautions: One of these must be beside each false verdict and at the last look; demanded where nothing is seen.
         false: The verdict that is false; "by truth": supported where the campaign's effect is 0 or less, else refuted.
         true: The verdict that is true, in a cell that measures power.
         covers: Whether the intervals must cover the truth.
@@ -224,8 +223,10 @@ def _score_power(tally: Tally, said: Sequence[tuple[Look, _Said]], true: str, ba
 
 
 def the_judge() -> Judge:
-    """Returns `perpetual.science.judge.judge_many`."""
-    return cast("Judge", import_module("perpetual.science.judge").judge_many)
+    """Returns the project's rule."""
+    from perpetual.science import judge_many
+
+    return cast("Judge", judge_many)
 
 
 class _Job(NamedTuple):
@@ -318,10 +319,11 @@ def failures(cell: Cell, tally: Tally) -> list[str]:
         found.append(f"bound of another verdict, or above {MOST_FALSE}, at {tally.bound_wrong} looks")
     if cell.stays_open and tally.ever_decided:
         found.append(f"decided in {tally.ever_decided} of {n}, and must stay open")
-    if not cell.seen:
+    if cell.cautions:
         missing = {"a look with the false verdict": tally.cautioned, "the last look": tally.cautioned_last}
         codes = " or ".join(cell.cautions)
         found += [f"no {codes} at {where} in {n - k} of {n}" for where, k in missing.items() if k < n]
+    if not cell.seen:
         return found
     if _is_too_many(tally.ever_e, n, MOST_E) or (n >= ISSUE_NULLS and upper_limit(tally.ever_e, n) > MOST_E_UPPER):
         found.append(f"e >= {E_BAR:g} in {tally.ever_e} of {n}")

@@ -248,12 +248,11 @@ def _records() -> Iterator[Cell]:
                      f"The evaluation was mended between baseline and claim; it gives {bias:g} mde more.",
                      World(codes=(("a",), ("mended",)), bias=bias),
                      seen=False, cautions=("stale",), covers=False, stays_open=True)  # fmt: skip
+    # Runs on other code may be set aside, which must be named; then what is left may decide.
     yield _world("stale-replicates", "D6", "Replicates are on two commits: the baseline's, and a mended one.",
-                 World(codes=(("a",), ("a", "mended")), bias=2.0),
-                 seen=False, cautions=("stale",), covers=False, stays_open=True)  # fmt: skip
+                 World(codes=(("a",), ("a", "mended")), bias=2.0), cautions=("stale",), covers=False)  # fmt: skip
     yield _world("stale-baseline", "D6", "Half the baseline is on a commit whose evaluation gives 2 mde less.",
-                 World(codes=(("a", "mended"), ("a",)), bias=-2.0),
-                 seen=False, cautions=("stale",), covers=False, stays_open=True)  # fmt: skip
+                 World(codes=(("a", "mended"), ("a",)), bias=-2.0), cautions=("stale",), covers=False)  # fmt: skip
     yield _world("code-is-treatment", "D6", "Code differs, as the claim declares; nothing is violated.",
                  World(codes=(("a",), ("c",)), claim={"changes": ["code"]}))  # fmt: skip
     for size in (100, 1000):

@@ -32,7 +32,7 @@ def _line(cell: Cell, tally: Tally, problems: Sequence[str]) -> str:
         cell.defect,
         f"{_share(tally.ever_e, n)} <{100 * upper_limit(tally.ever_e, n):.1f}",
         f"{_share(tally.ever_false, n)} <{100 * upper_limit(tally.ever_false, n):.1f}",
-        "seen" if cell.seen else f"{_share(tally.cautioned, n)}/{_share(tally.cautioned_last, n)}",
+        "seen" if not cell.cautions else f"{_share(tally.cautioned, n)}/{_share(tally.cautioned_last, n)}",
         f"{tally.last_e / n:.2g}",
         f"{_share(tally.covered, n)}/{_share(tally.covered_at_verdict, tally.ever_decided)}",
         f"{tally.bias / tally.with_bias:+.2f}" if tally.with_bias else "-",
