@@ -132,9 +132,10 @@ def _moments(design: Design) -> Arm | None:
 
 
 def _worst(found: float, arms: _Arms, settings: _Terms, sign: float, edges: Sequence[float], lost: _Lost) -> float:
-    """Returns the log e-value found, or the smaller one with each lost run at the worst value seen in either arm.
+    """Returns the log e-value found, or the smaller one with each lost run at the worst value seen.
 
-    Runs that are lost because they look bad select. Under the second reading they cannot.
+    Of the claim's runs that is the worst one in either arm, of the baseline's the best of its own. Runs that are lost
+    because they look bad select. Under the second reading they cannot.
     """
     own_lost, base_lost = lost
     seen = [value for own in arms.own for value in own] + arms.base
@@ -143,7 +144,8 @@ def _worst(found: float, arms: _Arms, settings: _Terms, sign: float, edges: Sequ
     bad, good = (min, max) if sign > 0 else (max, min)
     own = [[*values] for values in arms.own]
     own[0] += [bad(bad(seen), seen[0] if last is None else last) for last in own_lost]
-    base = arms.base + [good(good(seen), seen[0] if last is None else last) for last in base_lost if arms.base]
+    best = good(arms.base) if arms.base else 0.0
+    base = arms.base + [best if last is None else good(best, last) for last in base_lost if arms.base]
     imputed = _Arms(
         own,
         [arms.seeds[0] + [None] * len(own_lost), *arms.seeds[1:]],
@@ -171,7 +173,7 @@ def _log_e(arms: _Arms, settings: _Terms, sign: float, edges: Sequence[float]) -
     pairs, covariance = _pairs(arms, own, sign)
     alone = log_e(
         two_arms(own, base, seeds=arms.seeds, typed_n=settings.typed_n, tau=settings.tau, luck=settings.luck,
-                 covariance=covariance),
+                 covariance=covariance, pairs=len(pairs)),
         planned=settings.planned,
     )  # fmt: skip
     if not settings.is_paired or len(pairs) < 2:
@@ -213,7 +215,7 @@ def _effect(arms: _Arms, settings: _Terms) -> tuple[float | None, float | None, 
     value = math.fsum(values) / len(values) - (base.mean if base else 0.0)
     pairs, covariance = _pairs(arms, arms.own, 1.0)
     alone = two_arms(arms.own, base, seeds=arms.seeds, typed_n=settings.typed_n, tau=settings.tau, luck=settings.luck,
-                     covariance=covariance)  # fmt: skip
+                     covariance=covariance, pairs=len(pairs))  # fmt: skip
     if not settings.is_paired or len(pairs) < 2:
         return (value, *_around(value, alone, 0.05), alone)
     together = paired(pairs, tau=_tau_of_mean(settings.tau, arms.own), luck=settings.luck)

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
-from perpetual.science.intervals import student_quantile, student_tail
+from perpetual.science.intervals import student_quantile
 
 __all__ = ["CASH", "Arm", "Statistic", "arm", "either", "half_width", "log_e", "paired", "two_arms", "winsorised"]
 
@@ -26,6 +27,7 @@ CASH = 0.1  # share of the stake that is kept: pays for Welch's approximation, a
 SCALES = ((0.5, 0.2), (1.0, 0.3), (2.0, 0.25), (4.0, 0.15), (12.0, 0.1))  # of effects in units of the noise, weights
 PLANNED = ((1.0, 0.35), (2.0, 0.15))  # the same around a declared effect, where the noise was declared too
 INTERVAL_SCALES = ((1.0, 0.4), (4.0, 0.3), (400.0, 0.3))  # of the confidence sequence
+INTERVAL_SHARE = 0.7  # of alpha: pays for Welch's approximation, as CASH does
 _WIDEST = 1e12
 _BISECTIONS = 18
 CLUSTERS = 4  # from so many designs on, their spread replaces that of their runs where it is larger
@@ -33,9 +35,12 @@ _FEWER_CLUSTERS = 2.0  # below, only where it is so many times larger
 OUTLIER_SD = 6.0
 _OUTLIER_TAIL = 1e-4
 _OUTLIER_DF = 3
+_FEW_PAIRS = (2,)  # so few do not tell which way shared seeds pull
 _OWN_TAIL = 5e-3
 _OUTLIER_SHARE = 5  # one of so many runs of an arm may be an outlier, and always one
-_TINY = 1e-300
+_MANY_DF = 20.0
+_FAR_Z = 35.0  # beyond, the normal tail is its own asymptotic series
+_FRACTION_TERMS = 16
 _LEAST = 1e-24  # a variance below this share of the effect's square is a rounding error
 
 
@@ -103,8 +108,46 @@ def log_e(found: Statistic | None, *, planned: float | None = None) -> float:
 def _half_normal(t: float, x: float, nu: float, spread: float) -> float:
     """Returns the log ratio of densities of t: effects under a half-normal prior against none; x is t^2 / nu."""
     ratio = -math.log(spread) / 2 + (nu + 1) / 2 * (math.log1p(x) - math.log1p(x / spread))
-    tail = student_tail(math.sqrt((nu + 1) * x * (spread - 1) / spread / (1 + x / spread)), nu + 1)
-    return ratio + math.log(max(2 * (1 - tail if t > 0 else tail), _TINY))
+    tail = _log_tail(math.sqrt((nu + 1) * x * (spread - 1) / spread / (1 + x / spread)), nu + 1)
+    return ratio + math.log(2) + (math.log1p(-math.exp(tail)) if t > 0 else tail)
+
+
+def _log_tail(t: float, nu: float) -> float:
+    """Returns log P(T > t), t >= 0, of Student's t, to about 1e-9, however far out.
+
+    Near the middle and from 20 degrees of freedom on it is the normal tail at Hill's deviate (1970, Algorithm 395,
+    Communications of the ACM 13), else the continued fraction of the incomplete beta function.
+    """
+    far = t * t / nu
+    if nu >= _MANY_DF and far < 1:
+        a = nu - 0.5
+        b, y = 48 * a * a, a * math.log1p(far)
+        z = (((((-0.4 * y - 3.3) * y - 24) * y - 85.5) / (0.8 * y * y + 100 + b) + y + 3) / b + 1) * math.sqrt(y)
+        if z < _FAR_Z:
+            return math.log(math.erfc(z / math.sqrt(2)) / 2)
+        return -z * z / 2 - math.log(z * math.sqrt(2 * math.pi)) + math.log1p(-1 / z**2 + 3 / z**4 - 15 / z**6)
+    a, y = nu / 2, far / (1 + far)
+    front = math.lgamma(a + 0.5) - math.lgamma(a) - math.lgamma(0.5) - a * math.log1p(far)
+    if (1 - y) * (a + 2.5) < a + 1:
+        return front + math.log(y) / 2 - math.log(2 * a * _fraction(_terms(a, 0.5), 1 / (1 + far)))
+    return math.log(0.5 - math.exp(front) * math.sqrt(y) / _fraction(_terms(0.5, a), y))
+
+
+def _fraction(terms: Sequence[float], x: float) -> float:
+    found = 1.0
+    for term in terms:
+        found = 1.0 + term * x / found
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _terms(a: float, b: float) -> tuple[float, ...]:
+    """Returns the terms of the continued fraction of the incomplete beta function, the last one first."""
+    terms: list[float] = []
+    for m in range(1, _FRACTION_TERMS):
+        terms += [-(a + m - 1) * (a + b + m - 1) / ((a + 2 * m - 2) * (a + 2 * m - 1)),
+                  m * (b - m) / ((a + 2 * m - 1) * (a + 2 * m))]  # fmt: skip
+    return tuple(reversed(terms))
 
 
 def _log_sum(logs: Sequence[float]) -> float:
@@ -126,6 +169,7 @@ def two_arms(
     tau: float = 0.0,
     luck: float = 0.0,
     covariance: float = 0.0,
+    pairs: int = 0,
 ) -> Statistic | None:
     """Returns the statistic of the designs that share one baseline, as one arm against it; None where it is mute.
 
@@ -139,7 +183,9 @@ def two_arms(
         typed_n: how many runs a number was measured with; None takes it as exact.
         tau: sd between implementations, which the runs of one design share.
         luck: sd that all runs share, such as that of the items they are tested on.
-        covariance: of both arms' means where it is negative: shared seeds that pull apart make an effect less certain.
+        covariance: of both arms' means. A negative one counts: seeds that pull the arms apart make an effect less
+            certain.
+        pairs: seeds that both arms share, by which the covariance is known.
     """
     values = [value for design in own for value in design]
     n = len(values)
@@ -149,7 +195,7 @@ def two_arms(
     v_own, nu_own = _variance_of_mean(own, seeds, mean)
     if nu_own <= 0:
         return None
-    fixed = tau * tau * math.fsum((len(design) / n) ** 2 for design in own) + luck * luck - 2 * min(covariance, 0.0)
+    fixed = tau * tau * math.fsum((len(design) / n) ** 2 for design in own) + luck * luck
     runs = nu_own + 1
     if baseline is None or baseline.n < 2 or baseline.ss <= 0:  # runs that measured the same are one run, seen again
         others, against = (typed_n, 0.0) if baseline is None else (1.0, baseline.mean)
@@ -165,8 +211,12 @@ def two_arms(
     else:
         shares = [(pooled / runs, _borrowed(nu_own, nu_base)), (base_var / baseline.n, nu_base)]
     # Effects are counted in units of the larger noise, so that runs of the less noisy arm do not count as its runs.
-    effective = max(own_var, base_var) / math.fsum(v for v, _ in shares)
-    return _statistic(mean - baseline.mean, shares, fixed, effective)
+    v_random = math.fsum(v for v, _ in shares)
+    found = _statistic(mean - baseline.mean, shares, fixed, max(own_var, base_var) / v_random if v_random > 0 else 0.0)
+    if found is None or (covariance >= 0 and pairs not in _FEW_PAIRS):
+        return found
+    apart = found.v - 2 * min(covariance, 0.0)
+    return found._replace(v=apart, nu=min(found.nu, pairs - 1.0), n=found.n * found.v / apart)
 
 
 def _borrowed(own: float, other: float) -> float:
@@ -230,7 +280,7 @@ def half_width(found: Statistic | None, alpha: float = 0.05) -> float | None:
         widths = [half_width(each, alpha) for each in (found._replace(fixed=0.0), found.with_luck())]
         return None if None in widths else max(width for width in widths if width is not None)
     terms = [(1 + found.n * scale * scale, math.log(weight)) for scale, weight in INTERVAL_SCALES]
-    power, bar = (found.nu + 1) / 2, -math.log(alpha)
+    power, bar = (found.nu + 1) / 2, -math.log(alpha * INTERVAL_SHARE)
 
     def excludes(x: float) -> bool:
         return _log_sum([

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from perpetual.science.evidence import CAUTION_FLAGS, GUESSED_NOISE_DF, confidence, is_finite, number, quantity
 from perpetual.science.rates import item_luck, luck_of_rate
-from perpetual.science.versions import ASPECTS, Match, matched, samples_of
+from perpetual.science.versions import ASPECTS, Match, Sample, matched, samples_of
 
 if TYPE_CHECKING:
     from typing import TypedDict
@@ -161,7 +161,9 @@ def _add_design(found: _Found, place: int, claim: Json, baseline: object, runs: 
     matches = _matches(runs, own, cast("Sequence[Json]", baseline) if others is not None else None, others, changes)
     if others is None:
         found.cautions.extend(["typed_baseline"] if _typed_n(baseline) is None else [])
-    if any(match.stale for match in matches) or any(not match.counts for match in matches):
+    versions = {id(match.baseline) for match in matches}
+    is_mixed = others is not None and len([*_samples(cast("Sequence[Json]", baseline), others)]) > len(versions)
+    if any(match.stale or not match.counts for match in matches) or (is_mixed and "code" not in changes):
         found.cautions.append("stale")
     counting = [match for match in matches if match.counts]
     for at, match in enumerate(counting):
@@ -261,11 +263,14 @@ def _matches(
     others: Sequence[_Run] | None,
     changes: Sequence[str],
 ) -> list[Match[_Run, _Run]]:
-    mine = samples_of((_version(run), read) for run, read in zip(runs, own, strict=True))
-    theirs = samples_of((_version(run), read) for run, read in zip(against or (), others or (), strict=True))
+    mine, theirs = _samples(runs, own), _samples(against or (), others or ())
     if not theirs:
         return [Match(sample, sample._replace(items=[]), (), True) for sample in mine]
     return matched(mine, theirs, changes)
+
+
+def _samples(runs: Sequence[Json], read: Sequence[_Run]) -> list[Sample[_Run]]:
+    return samples_of((_version(run), found) for run, found in zip(runs, read, strict=True))
 
 
 def _version(run: Json) -> dict[str, object]:

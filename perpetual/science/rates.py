@@ -13,7 +13,8 @@ from typing import NamedTuple
 __all__ = ["Count", "item_luck", "log_e_above", "luck_of_rate", "rate_interval"]
 
 _EDGE = 1e-9
-_STEPS = 60
+_STEPS = 32
+_EDGES = 14  # bisections of an edge of an interval
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -89,7 +90,7 @@ def _last(outside: float, inside: float, excluded: Callable[[float], bool]) -> f
     """Returns the edge nearest to `outside` that is not excluded, by bisection."""
     if not excluded(outside):
         return outside
-    for _ in range(30):
+    for _ in range(_EDGES):
         middle = (outside + inside) / 2
         if excluded(middle):
             outside = middle

@@ -175,6 +175,7 @@ def test_a_sampled_baseline_weakens_the_factor() -> None:
     assert sampled == pytest.approx(constant * (0.01 + 0.5) / (0.01 + 0.5 + 0.25))
 
 
+<<<<<<< HEAD
 def test_single_value_needs_an_idea_of_the_noise() -> None:
     assert log_bayes_factor_gaussian([0.9], mu1=1, mu0=0, tau=0.25) == 0.0
     assert log_bayes_factor_gaussian([0.9], mu1=1, mu0=0, tau=0.25, s0=1.0) == 0.0  # a guess worth nothing
@@ -182,6 +183,82 @@ def test_single_value_needs_an_idea_of_the_noise() -> None:
     assert log_bayes_factor_gaussian([0.9], mu1=1, mu0=0, tau=0.25, baseline_n=3, baseline_ss=0.5) > 0
     assert log_bayes_factor_gaussian([], mu1=1, mu0=0, tau=0.25, sigma=1.0) == 0.0
     assert log_bayes_factor_gaussian([0.9], mu1=1, mu0=0, tau=0.0, sigma=0.0) == 0.0
+=======
+NOISES: list[dict[str, Any]] = [
+    {"sigma": 1.0},
+    {},
+    {"s0": 1.0},
+    {"s0": 0.01, "tau": 0.0},
+    {"baseline_n": 4, "baseline_ss": 0.5},
+    {"baseline": [0.1, -0.3, 0.2, 0.0]},
+    {"typed_n": 3.0, "luck": 0.1},
+    {"model": "any"},
+    {"model": "any", "one_sided": True, "mde": 0.5, "baseline": [0.3, -0.1, -0.2]},
+]
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_better_mean_never_counts_for_less(noise: dict[str, Any]) -> None:
+    def said(mean: float) -> dict[str, Any]:
+        design = {"model": "gaussian", "mu1": 1.0, "mu0": 0.0, "tau": 0.25, **noise}
+        return fold(rows([mean - 0.1, mean, mean + 0.12]), design)
+
+    is_two_sided = noise.get("model") == "any" and not noise.get("one_sided")
+    steps = [0, 0.3, 1, 3, 10, 30, 100, 1e3, 1e4, 1e6]
+    found = [said(mean) for mean in ([] if is_two_sided else [-step for step in reversed(steps[1:])]) + steps]
+    for key, sign in (("e_support", 1), ("e_refute", -1), ("log_odds", 1)):
+        if is_two_sided and key == "e_refute":
+            continue
+        ranked = [sign * result[key] for result in found]
+        assert all(a <= b + 1e-9 * abs(b) for a, b in itertools.pairwise(ranked)), (key, ranked)
+    assert found[-1]["e_support"] > 2 * said(0.0)["e_support"]
+
+
+@pytest.mark.parametrize("noise", NOISES[1:-2])
+def test_results_ten_times_worse_refute_at_least_as_strongly(noise: dict[str, Any]) -> None:
+    design = {"mu1": 1.0, "mu0": 0.0, "tau": 0.25, **noise}
+    values = [-0.4, -0.9, -0.5]
+    for _ in range(8):
+        shifted = [value + 9 * math.fsum(values) / 3 for value in values]
+        before, after = (fold(rows(each), design) for each in (values, shifted))
+        assert after["e_refute"] >= before["e_refute"] * (1 - 1e-6)
+        assert after["confidence"] <= before["confidence"] + 1e-9
+        values = shifted
+
+
+@pytest.mark.parametrize("truth", [-0.5, 0.5])
+def test_a_smaller_effect_to_look_for_is_not_punished(truth: float) -> None:
+    """What was measured against nothing speaks as loud, however small the effect that was asked for."""
+    values = rows([truth - 0.1, truth, truth + 0.12])
+    for more in ({}, {"s0": 0.1}, {"baseline": [0.05, -0.1, 0.08, -0.03]}):
+        plain = fold(values, {"model": "any", "one_sided": True, **more, "s0": None})["e_support"]
+        for mde in (0.1, 0.01, 1e-6, 1e-12):
+            said = fold(values, {"mu1": mde, "mu0": 0.0, "null": 0.0, "tau": 0.0, **more})["e_support"]
+            assert said >= (0.5 if "s0" in more else 1 - 1e-9) * plain
+
+
+def test_a_single_run_of_unknown_noise_is_mute() -> None:
+    """A claim of one run cannot say whether it is noisier than its baseline."""
+    for more in (
+        {},
+        {"s0": 1.0},
+        {"baseline_n": 3, "baseline_ss": 0.5},
+        {"baseline": [0.0, 0.2, -0.2], "paired": True},
+    ):
+        result = fold([row(1, 0.9)], {"mu1": 1.0, "mu0": 0.0, "tau": 0.25, **more})
+        assert (result["e_support"], result["e_refute"], result["confidence"]) == (1.0, 1.0, 0.5)
+        assert measured_part(result)["flags"] == ["noise unknown: one more replicate"]
+        assert result["effect"] is None
+    assert fold([row(1, 0.9)], {**KNOWN, "sigma": 0.0, "tau": 0.0})["log_odds"] == 0.0
+
+
+def test_a_declared_noise_is_a_plan_and_no_measurement() -> None:
+    """A declared noise below what the runs show cannot make the effect surer than the runs make it."""
+    values = rows([0.4, -0.3, 0.6, -0.5, 0.3])
+    honest = fold(values, {**GUESSED, "s0": None})["e_support"]
+    for declared in (0.01, 1.0):
+        assert fold(values, {**GUESSED, "s0": declared})["e_support"] <= 2.5 * max(honest, 1)
+>>>>>>> fbe99fa (Keep the logarithm of a tail that underflows)
 
 
 def test_binary_factor_adds_over_runs_and_survives_certain_rates() -> None:
