@@ -1,6 +1,6 @@
-"""The formulas again, by brute force: each factor and each gain as an integral over what it stands for.
+"""The formulas again, by brute force: each e-value and each gain as an integral over what it stands for.
 
-Nothing here shares a line with what it checks: a Student density is integrated over the noise that it leaves open, a
+Nothing here shares a line with what it checks: a density of t is integrated over the noise that it leaves open, a
 gain over the outcomes that it averages.
 """
 
@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from perpetual.science.evidence import jzs_log_bayes_factor, log_bayes_factor_gaussian
+from perpetual.science.evalues import Statistic, log_e
 from perpetual.science.information import binary_information_gain, expected_information_gain, separation
 
 
@@ -24,41 +24,42 @@ def log_integral(log_density: Callable[[float], float], low: float, high: float,
     return peak + math.log(math.fsum(math.exp(x - peak) for x in logs) * width)
 
 
-def log_marginal(values: list[float], mu: float, s0: float, nu0: float) -> float:
-    """Log density of the values, their variance integrated over a scaled inverse chi-squared distribution."""
-    squares = math.fsum((value - mu) ** 2 for value in values)
-
-    def log_density(log_s2: float) -> float:
-        return -(nu0 + len(values)) / 2 * log_s2 - (nu0 * s0 * s0 + squares) / (2 * math.exp(log_s2))
-
-    return log_integral(log_density, -12.0, 25.0)
+SHARES = ((0.5, 0.2), (1.0, 0.3), (2.0, 0.25), (4.0, 0.15), (12.0, 0.1))  # of the effects' prior, by its scale
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_the_factor_is_the_ratio_of_two_marginal_densities(seed: int) -> None:
-    rng = Random(seed)
-    s0, nu0 = 10 ** rng.uniform(-0.3, 0.3), rng.choice([2.0, 3.0, 8.0])
-    values = [rng.gauss(rng.choice([0.2, 0.5, 0.8]), s0) for _ in range(rng.choice([1, 2, 5]))]
-    mean = math.fsum(values) / len(values)
-    if abs(mean - 0.5) > math.sqrt(0.25 + nu0 * s0 * s0 / len(values)):
-        values = [value - mean + 0.7 for value in values]  # beyond the peak the factor is held where it is
-    expected = log_marginal(values, 1.0, s0, nu0) - log_marginal(values, 0.0, s0, nu0)
-    found = log_bayes_factor_gaussian(values, mu1=1.0, mu0=0.0, tau=0.0, s0=s0, nu0=nu0)
-    assert found == pytest.approx(expected, abs=1e-6)
+def log_t_density(t: float, nu: float, shift: float) -> float:
+    """Log density of the noncentral t statistic, up to what does not depend on the shift: the noise is integrated out.
+
+    With w the measured over the true noise, t = (z + shift) / w: nu w^2 is chi-squared on nu degrees of freedom.
+    """
+
+    def log_density(log_w: float) -> float:
+        w = math.exp(log_w)
+        return (nu + 1) * log_w - nu * w * w / 2 - (t * w - shift) ** 2 / 2
+
+    middle = math.log(max(abs(shift), 1.0) / max(abs(t), 1.0))
+    return log_integral(log_density, min(middle, 0.0) - 12.0, 2.5, 400)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_the_default_factor_is_an_average_over_effects(seed: int) -> None:
-    rng = Random(seed)
-    t, nu, n, r = rng.gauss(0, 3), rng.choice([1.0, 4.0, 38.0]), rng.choice([2.0, 10.0]), 0.707
+def log_mean_over_effects(t: float, nu: float, n: float, scale: float) -> float:
+    """Log of the density's mean over effects whose size in units of the noise is half-normal of that scale."""
 
-    def log_density(log_g: float) -> float:
-        spread = 1 + n * math.exp(log_g) * r * r
-        likelihood = -math.log(spread) / 2 - (nu + 1) / 2 * math.log1p(t * t / (nu * spread))
-        return likelihood - math.log(2 * math.pi) / 2 - log_g / 2 - math.exp(-log_g) / 2
+    def log_density(log_delta: float) -> float:
+        delta = math.exp(log_delta)
+        prior = math.log(2 / math.pi) / 2 - math.log(scale) - (delta / scale) ** 2 / 2
+        return prior + log_delta + log_t_density(t, nu, delta * math.sqrt(n))
 
-    expected = log_integral(log_density, -8.0, 50.0, 4000) + (nu + 1) / 2 * math.log1p(t * t / nu)
-    assert jzs_log_bayes_factor(t, nu, n, r=r) == pytest.approx(expected, abs=1e-6)
+    return log_integral(log_density, math.log(scale) - 14.0, math.log(scale) + 2.5, 120)
+
+
+@pytest.mark.parametrize(
+    ("t", "nu", "n"), [(0.0, 1.0, 2.0), (2.5, 3.0, 4.0), (-3.0, 2.0, 3.0), (6.0, 7.5, 2.4), (-40.0, 12.0, 6.0)]
+)
+def test_the_e_value_is_an_average_over_effects_and_noises(t: float, nu: float, n: float) -> None:
+    null = log_t_density(t, nu, 0.0)
+    mixed = math.fsum(w * math.exp(log_mean_over_effects(t, nu, n, scale) - null) for scale, w in SHARES)
+    found = log_e(Statistic(t / math.sqrt(n), 1 / n, nu, n))
+    assert found == pytest.approx(math.log(0.1 + 0.9 * mixed), abs=2e-4)
 
 
 @pytest.mark.parametrize("seed", range(12))
