@@ -42,6 +42,7 @@ class Said(NamedTuple):
     held: tuple[float, float] = (0.0, 0.0)  # nats that runs without a value take from the two
 
 
+_WILD = 1e100  # more is cut: the square must be finite
 _Lost = tuple[list["float | None"], list["float | None"]]  # last values of runs that gave none, by arm
 
 
@@ -123,7 +124,7 @@ def _boundaries(designs: Sequence[Design], first: Design) -> tuple[list[float] |
 
 def _number(design: Design, key: str, default: float = 0.0) -> float:
     value = design.get(key)
-    return default if value is None else float(value)
+    return default if value is None else min(max(float(value), -_WILD), _WILD)
 
 
 def _moments(design: Design) -> Arm | None:

@@ -28,6 +28,7 @@ SCALES = ((0.5, 0.2), (1.0, 0.3), (2.0, 0.25), (4.0, 0.15), (12.0, 0.1))  # of e
 PLANNED = ((1.0, 0.35), (2.0, 0.15))  # the same around a declared effect, where the noise was declared too
 INTERVAL_SCALES = ((1.0, 0.4), (4.0, 0.3), (400.0, 0.3))  # of the confidence sequence
 INTERVAL_SHARE = 0.7  # of alpha: pays for Welch's approximation, as CASH does
+_LEAST_PLANNED = 1e-6  # in units of the noise; beyond either end a plan says nothing
 _WIDEST = 1e12
 _BISECTIONS = 18
 CLUSTERS = 4  # from so many designs on, their spread replaces that of their runs where it is larger
@@ -39,6 +40,7 @@ _FEW_PAIRS = (2,)  # so few do not tell which way shared seeds pull
 _OWN_TAIL = 5e-3
 _OUTLIER_SHARE = 5  # one of so many runs of an arm may be an outlier, and always one
 _MANY_DF = 20.0
+_MOST_DF = 1e6
 _FAR_Z = 35.0  # beyond, the normal tail is its own asymptotic series
 _FRACTION_TERMS = 16
 _LEAST = 1e-24  # a variance below this share of the effect's square is a rounding error
@@ -73,7 +75,8 @@ class Statistic(NamedTuple):
     def with_luck(self) -> Statistic:
         """Returns the statistic whose variance holds the declared one too."""
         whole = self.v + self.fixed
-        return Statistic(self.effect, whole, self.nu * (whole / self.v) ** 2, self.n * self.v / whole)
+        nu = min(self.nu * (whole / self.v) ** 2, _MOST_DF)
+        return Statistic(self.effect, whole, nu, self.n * self.v / whole)
 
 
 def arm(values: Sequence[float]) -> Arm:
@@ -94,6 +97,7 @@ def log_e(found: Statistic | None, *, planned: float | None = None) -> float:
         return 0.0
     scales: Iterable[tuple[float, float]] = SCALES
     if planned is not None:
+        planned = min(max(planned, _LEAST_PLANNED), 1 / _LEAST_PLANNED)
         share = 1 - math.fsum(weight for _, weight in PLANNED)
         scales = [*((planned * scale, weight) for scale, weight in PLANNED), *((s, w * share) for s, w in SCALES)]
     if found.fixed > 0:
@@ -257,7 +261,7 @@ def _statistic(
     random = math.fsum(v for v, _ in shares)
     if random <= _LEAST * (effect * effect + fixed) or not math.isfinite(random + fixed):
         return None
-    nu = random * random / math.fsum(share * share / nu for share, nu in shares if share > 0)
+    nu = 1 / math.fsum((share / random) ** 2 / nu for share, nu in shares if share > 0)
     return Statistic(effect, random, nu, effective, fixed)
 
 

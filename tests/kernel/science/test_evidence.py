@@ -47,7 +47,7 @@ def spread(mean: float, sd: float) -> list[float]:
     return [mean - sd / math.sqrt(2), mean + sd / math.sqrt(2)]
 
 
-_SIZES = (1e-9, 1.0, 1e60)
+_SIZES = (5e-324, 1e-150, 1e-9, 1.0, 1e155, 1.7e308)
 
 
 @pytest.mark.parametrize("sigma", [None, 1.0])
@@ -198,7 +198,7 @@ def test_a_declared_noise_is_a_plan_and_no_measurement() -> None:
     """A declared noise below what the runs show cannot make the effect surer than the runs make it."""
     values = rows([0.4, -0.3, 0.6, -0.5, 0.3])
     honest = fold(values, {**GUESSED, "s0": None})["e_support"]
-    for declared in (0.01, 1.0):
+    for declared in (1e-300, 1e-9, 0.01, 1.0, 1e9):
         assert fold(values, {**GUESSED, "s0": declared})["e_support"] <= 2.5 * max(honest, 1)
 
 
@@ -340,6 +340,8 @@ def test_a_wild_value_is_bounded_and_flagged() -> None:
     assert part["flags"] == ["too good: check leakage"]
     assert 0 < part["log_bayes_factor"] <= CAP
     assert measured_part(fold(rows([7.5, 7.9]), {**GUESSED, "mde": 1.0}))["flags"] == []
+    assert math.isfinite(fold(rows([1.7e308, 1.6e308]), GUESSED)["log_odds"])
+    assert 0.2 < fold(rows([1e308, -1e308, 1e300]), GUESSED)["confidence"] < 0.8
 
 
 def test_an_effect_that_neither_prediction_allows_goes_to_a_human() -> None:
