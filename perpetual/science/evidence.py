@@ -270,22 +270,36 @@ def _weigh(designs: Mapping[str, Design], found: Mapping[str, Measured]) -> list
 def live_rows(evidence: Iterable[Mapping[str, object]], hypothesis_id: object) -> list[Row]:
     """Returns this hypothesis' rows that stand: not retracted, not weightless. A retraction can be retracted too."""
     rows = [row for row in evidence if row.get("hypothesis_id", hypothesis_id) in (hypothesis_id, None)]
-    retractions: dict[object, list[object]] = {}
-    for row in rows:
-        if row.get("kind") == "retraction" and row.get("target") is not None:
-            retractions.setdefault(row["target"], []).append(row.get("id"))
-
-    def retracted(row_id: object) -> bool:
-        return any(not retracted(by) for by in retractions.get(row_id, ()))
-
+    retracted = _retracted([row for row in rows if row.get("kind") == "retraction" and row.get("target") is not None])
     return [
         row
         for row in rows
         if row.get("kind") != "retraction"
         and not row.get("post_hoc")
         and row.get("weight") != 0
-        and not retracted(row.get("id"))
+        and row.get("id") not in retracted
     ]
+
+
+def _retracted(retractions: Sequence[Row]) -> set[object]:
+    """Returns the ids that retractions which stand take back; those that take back one another in a ring do not."""
+    targets: dict[object, set[object]] = {}
+    for row in retractions:
+        targets.setdefault(row.get("id"), set()).add(row["target"])
+    waiting = dict.fromkeys(targets, 0)
+    for aims in targets.values():
+        for target in aims & targets.keys():
+            waiting[target] += 1
+    found: set[object] = set()
+    decided = [name for name, count in waiting.items() if not count]
+    for name in decided:  # grows: a retraction is decided once all that aim at it are
+        for target in targets[name]:
+            if name not in found:
+                found.add(target)
+            if target in waiting:
+                waiting[target] -= 1
+                decided += [target] if not waiting[target] else []
+    return found
 
 
 def _outcome(row: Mapping[str, Any], design: Mapping[str, object]) -> float | None:

@@ -382,6 +382,15 @@ def retraction(name: object, target: object) -> dict[str, Any]:
 def test_two_retractions_of_each_other_end() -> None:
     circle = [retraction("x1", "x2"), retraction("x2", "x1")]
     assert fold([row(1, 0.9), *circle]) == fold([row(1, 0.9)])
+    assert fold([row(1, 0.9), *circle, retraction("x1", "e1")]) == fold([row(1, 0.9)])
+
+
+def test_long_chains_and_many_retractions_of_one_row_end() -> None:
+    chain = [retraction("x0", "e1"), *(retraction(f"x{n}", f"x{n - 1}") for n in range(1, 5001))]
+    assert fold([row(1, 0.9), *chain])["parts"] == []  # the last retraction of 5,001 takes the first one back
+    assert fold([row(1, 0.9), *chain[:-1]])["n_measured"] == 1
+    doubled = [retraction(f"{side}{n}", f"a{n - 1}" if n else "e1") for n in range(60) for side in "ab"]
+    assert fold([row(1, 0.9), *doubled])["parts"] == []
 
 
 def test_binary_design_counts_successes() -> None:
