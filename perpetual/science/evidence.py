@@ -205,8 +205,8 @@ def _flags_of_equal(design: Design, values: Sequence[float]) -> list[str]:
 
 
 def _too_good(design: Design, mean: float) -> list[str]:
-    is_wild = design.get("mde") is not None and mean > 8 * number(design, "mde")
-    return ["too good: check leakage"] if is_wild else []
+    mde = number(design, "mde", 0.0)
+    return ["too good: check leakage"] if mde and mean > 8 * mde else []
 
 
 def _weigh_together(names: Sequence[str], designs: Sequence[Design], found: Sequence[Measured]) -> _Weight:
@@ -400,7 +400,7 @@ def confidence(
     parts = _parts(weighed, for_it, against_it)
     opinions = _opinions(rows, runs)
     shifts = {
-        row.get("id"): (float(row["log_odds"]), row.get("bounded"))
+        row.get("id"): (quantity(row, "log_odds"), row.get("bounded"))
         for row in rows
         if row.get("kind") == "manual" and is_finite(row.get("log_odds"))
     }

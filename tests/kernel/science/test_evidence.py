@@ -340,6 +340,7 @@ def test_a_wild_value_is_bounded_and_flagged() -> None:
     assert part["flags"] == ["too good: check leakage"]
     assert 0 < part["log_bayes_factor"] <= CAP
     assert measured_part(fold(rows([7.5, 7.9]), {**GUESSED, "mde": 1.0}))["flags"] == []
+    assert measured_part(fold(rows([0.1, 0.2]), {**GUESSED, "mde": 0.0}))["flags"] == []  # eight times nothing
     assert math.isfinite(fold(rows([1.7e308, 1.6e308]), GUESSED)["log_odds"])
     assert 0.2 < fold(rows([1e308, -1e308, 1e300]), GUESSED)["confidence"] < 0.8
 
@@ -459,6 +460,8 @@ def test_a_manual_shift_is_whole_once_and_leaves_e_values_alone() -> None:
     assert result["log_odds"] == pytest.approx(7.5 + fold([row(1, 0.9)])["log_odds"])
     assert result["e_support"] == fold([row(1, 0.9)])["e_support"]
     assert fold([{**shift, "log_odds": math.inf}])["log_odds"] == 0
+    huge = [{**shift, "id": f"m{n}", "log_odds": 1.7e308, "bounded": bool(n % 2)} for n in range(4)]
+    assert fold(huge)["confidence"] == 1 - 1e-4
 
 
 def test_a_bounded_shift_shares_the_bound_of_the_opinions() -> None:
