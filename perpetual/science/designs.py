@@ -96,10 +96,10 @@ def weigh_designs(designs: Sequence[Design], measured: Sequence[Measured], terms
     lost = [value for each in measured for value in each.lost], [*first.get("baseline_lost", ())]
     held = 0.0, 0.0
     if up is None:  # some effect, of no direction
-        support = either(*(_reading(arms, settings, sign, [0.0] * len(designs)) for sign in (1.0, -1.0)))
+        support = either(*(_worst(arms, settings, sign, [0.0] * len(designs), lost) for sign in (1.0, -1.0)))
         refute = 0.0
-        if down is not None:
-            refute = min(_reading(arms, settings, sign, [-edge for edge in down]) for sign in (1.0, -1.0))
+        if down is not None:  # within both edges: above the lower and below the upper one
+            refute = min(_worst(arms, settings, sign, [-sign * edge for edge in down], lost) for sign in (1.0, -1.0))
     else:
         free = _reading(arms, settings, 1.0, up), _reading(arms, settings, -1.0, down or [0.0] * len(designs))
         support = _worst(free[0], arms, settings, 1.0, up, lost)

@@ -394,6 +394,24 @@ def test_long_chains_and_many_retractions_of_one_row_end() -> None:
     assert fold([row(1, 0.9), *doubled])["parts"] == []
 
 
+def test_some_effect_is_refuted_where_it_lies_within_both_edges() -> None:
+    design = {"model": "any", "mde": 1.0, "baseline": [0.02, -0.01, 0.0, -0.01]}
+    within, above = fold(rows([0.02, -0.03, 0.01]), design), fold(rows([3.02, 2.97, 3.01]), design)
+    below = fold(rows([-3.02, -2.97, -3.01]), design)
+    assert (within["reached"], above["reached"], below["reached"]) == ("refuted", "supported", "supported")
+    assert within["e_refute"] > 20
+    edge = fold(rows([0.98, 0.97, 1.01]), design)
+    assert edge["e_refute"] < 1
+
+
+def test_some_effect_is_not_made_by_runs_that_are_lost() -> None:
+    values = rows([0.9, 1.1, 1.0, 0.8])
+    for more in ({}, {"one_sided": True}):
+        whole = {"model": "any", "baseline": [0.2, -0.3, 0.1, 0.0], **more}
+        assert fold(values, whole)["reached"] == "supported"
+        assert fold(values, {**whole, "lost": [None, None, None]})["reached"] is None
+
+
 def test_binary_design_counts_successes() -> None:
     design = {"model": "binary", "mu1": 0.9, "mu0": 0.5}
     result = fold(rows([1, 1, 0, True]), design)
