@@ -79,7 +79,7 @@ def weigh_designs(designs: Sequence[Design], measured: Sequence[Measured], terms
     gap = _number(first, "mu1") - _number(first, "mu0")
     settings = _Terms(
         tau,
-        _number(first, "luck"),
+        max(_number(each, "luck") for each in designs),
         None if first.get("typed_n") is None else float(first["typed_n"]),
         bool(first.get("paired")),
         abs(gap) / noise if noise and gap else None,
@@ -94,19 +94,27 @@ def weigh_designs(designs: Sequence[Design], measured: Sequence[Measured], terms
     )
     up, down = _boundaries(designs, first)
     lost = [value for each in measured for value in each.lost], [*first.get("baseline_lost", ())]
-    held = 0.0, 0.0
-    if up is None:  # some effect, of no direction
-        support = either(*(_worst(arms, settings, sign, [0.0] * len(designs), lost) for sign in (1.0, -1.0)))
-        refute = 0.0
-        if down is not None:  # within both edges: above the lower and below the upper one
-            refute = min(_worst(arms, settings, sign, [-sign * edge for edge in down], lost) for sign in (1.0, -1.0))
-    else:
-        free = _reading(arms, settings, 1.0, up), _reading(arms, settings, -1.0, down or [0.0] * len(designs))
-        support = _worst(free[0], arms, settings, 1.0, up, lost)
-        refute = _worst(free[1], arms, settings, -1.0, down or [0.0] * len(designs), lost)
-        held = free[0] - support, free[1] - refute
+    nothing: _Lost = ([], [])
+    (support, refute), (free, unheld) = (
+        _both_ways(arms, settings, -1.0 if gap < 0 else 1.0, up, down, left) for left in (lost, nothing)
+    )
     tamed, moved = _tamed(arms)
-    return Said(support, refute, sum(len(own) for own in arms.own), moved, *_effect(tamed, settings), held)
+    n = sum(len(own) for own in arms.own)
+    return Said(support, refute, n, moved, *_effect(tamed, settings), (free - support, unheld - refute))
+
+
+def _both_ways(
+    arms: _Arms, settings: _Terms, sign: float, up: list[float] | None, down: list[float] | None, lost: _Lost
+) -> tuple[float, float]:
+    """Returns the log e-values for and against; runs that are lost count at the worst value seen."""
+    none = [0.0] * len(arms.own)
+    if up is not None:
+        return _worst(arms, settings, sign, up, lost), _worst(arms, settings, -sign, down or none, lost)
+    support = either(*(_worst(arms, settings, way, none, lost) for way in (1.0, -1.0)))  # some effect, of no direction
+    if down is None:
+        return support, 0.0
+    # Within both edges: above the lower and below the upper one.
+    return support, min(_worst(arms, settings, way, [-way * edge for edge in down], lost) for way in (1.0, -1.0))
 
 
 def _boundaries(designs: Sequence[Design], first: Design) -> tuple[list[float] | None, list[float] | None]:
@@ -132,12 +140,13 @@ def _moments(design: Design) -> Arm | None:
     return Arm(n, 0.0, _number(design, "baseline_ss")) if n > 0 and not design.get("baseline") else None
 
 
-def _worst(found: float, arms: _Arms, settings: _Terms, sign: float, edges: Sequence[float], lost: _Lost) -> float:
-    """Returns the log e-value found, or the smaller one with each lost run at the worst value seen.
+def _worst(arms: _Arms, settings: _Terms, sign: float, edges: Sequence[float], lost: _Lost) -> float:
+    """Returns the log e-value in one direction, the smaller one with each lost run at the worst value seen.
 
     Of the claim's runs that is the worst one in either arm, of the baseline's the best of its own. Runs that are lost
     because they look bad select. Under the second reading they cannot.
     """
+    found = _reading(arms, settings, sign, edges)
     own_lost, base_lost = lost
     seen = [value for own in arms.own for value in own] + arms.base
     if not (own_lost or base_lost) or not seen or found <= 0:

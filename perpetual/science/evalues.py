@@ -235,7 +235,7 @@ def _variance_of_mean(
     n = len(draws)
     center = math.fsum(draws) / n
     v, nu = (math.fsum((x - center) ** 2 for x in draws) / (n - 1) / n, n - 1.0) if n > 1 else (0.0, 0.0)
-    k = len(own)
+    k = sum(1 for design in own if design)
     if k > 1:
         total = sum(len(design) for design in own)
         spread = math.fsum((math.fsum(x - mean for x in design) / total) ** 2 for design in own) * k / (k - 1)

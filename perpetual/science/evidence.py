@@ -211,12 +211,8 @@ def _too_good(design: Design, mean: float) -> list[str]:
 
 def _weigh_together(names: Sequence[str], designs: Sequence[Design], found: Sequence[Measured]) -> _Weight:
     """Returns what designs of unknown noise say that share a baseline."""
-    first, gaps = designs[0], []
-    for design in designs:
-        if design.get("model", "gaussian") == "gaussian":
-            gaps.append(abs(quantity(design, "mu1") - quantity(design, "mu0")))
-            number(design, "nu0", GUESSED_NOISE_DF)
-    tau = max((spread(design, "tau", TAU_SHARE * gap) for design, gap in zip(designs, gaps, strict=False)), default=0.0)
+    first = designs[0]
+    tau = max(spread(design, "tau", TAU_SHARE * abs(_gap(design))) for design in designs)
     declared = [value for design in designs if (value := design.get("s0")) is not None and spread(design, "s0") > 0]
     seen = [
         each._replace(values=each.values[:1], seeds=each.seeds[:1]) if _all_equal(each.values) else each
@@ -241,6 +237,21 @@ def _weigh_together(names: Sequence[str], designs: Sequence[Design], found: Sequ
     return _Weight([*names], [len(each.values) for each in seen], support, refute, flags, said)
 
 
+def _gap(design: Design) -> float:
+    """Returns how far apart the predictions lie; 0 of a design that makes none."""
+    return 0.0 if design.get("model") == "any" else quantity(design, "mu1") - quantity(design, "mu0")
+
+
+def _group(name: str, design: Design) -> tuple[object, ...]:
+    """Returns what designs that are weighed together have in common."""
+    shared = design.get("baseline_id")
+    if shared is None:
+        return ("own", name)
+    sides = bool(design.get("one_sided")), _gap(design) < 0, design.get("claim") == "value"
+    said = design.get("metric"), design.get("model", "gaussian"), bool(design.get("paired")), bool(design.get("stale"))
+    return (shared, *said, *sides)
+
+
 def _weigh(designs: Mapping[str, Design], found: Mapping[str, Measured]) -> list[_Weight]:
     """Returns what was measured, by groups of designs that share a baseline."""
     weighed: list[_Weight] = []
@@ -256,10 +267,13 @@ def _weigh(designs: Mapping[str, Design], found: Mapping[str, Measured]) -> list
         elif design.get("sigma") is not None:
             weighed.append(_weigh_known(name, design, found[name].values))
         else:
-            shared = design.get("baseline_id")
-            key = ("own", name) if shared is None else (shared, design.get("metric"), model, bool(design.get("paired")))
-            groups.setdefault(key, []).append(name)
-    weighed += [_weigh_together(each, [designs[n] for n in each], [found[n] for n in each]) for each in groups.values()]
+            groups.setdefault(_group(name, design), []).append(name)
+    for name, design in designs.items():  # one whose every run was lost counts beside those of its baseline
+        if name not in found and design.get("lost") and design.get("sigma") is None:
+            groups.get(_group(name, design), []).append(name)
+    for each in groups.values():
+        values = [found.get(name) or Measured([], [], [*designs[name]["lost"]]) for name in each]
+        weighed.append(_weigh_together(each, [designs[name] for name in each], values))
     for place, each in enumerate(weighed):
         # Runs on other code, data or environment than their baseline's decide nothing until it is run anew.
         share = min(0.0 if designs[name].get("stale") else number(designs[name], "share", 1.0) for name in each.designs)

@@ -438,6 +438,96 @@ def test_an_unknown_model_or_a_number_that_is_none_is_refused() -> None:
         fold([row(1, 0.9)], {**KNOWN, "mu1": math.nan})
 
 
+# Designs that share a baseline
+
+
+SHARED = {"mu1": 1.0, "mu0": 0.0, "tau": 0.0, "baseline_id": "b", "baseline": [0.2, -0.3, 0.1, 0.0]}
+
+
+def fold_many(designs: dict[str, dict[str, Any]], values: dict[str, list[float]], **config: Any) -> dict[str, Any]:
+    ledger = [
+        row(n, value, id=f"{name}{n}", run_id=f"{name}{n}", design_id=name)
+        for name, own in values.items()
+        for n, value in enumerate(own)
+    ]
+    return {**confidence({"id": "H1", "prior": 0.5}, designs, ledger, config)}
+
+
+def test_designs_of_one_baseline_are_one_arm() -> None:
+    values = [0.9, 1.2, 1.0, 0.7, 1.1, 0.8]
+    together = fold_many({"a": SHARED, "b": SHARED, "c": SHARED}, {"a": values[:2], "b": values[2:4], "c": values[4:]})
+    alone = fold_many({"a": SHARED}, {"a": values})
+    assert together["e_support"] == pytest.approx(alone["e_support"])
+    assert together["effect"]["value"] == pytest.approx(alone["effect"]["value"])
+    assert [part["n"] for part in together["parts"]] == [2, 2, 2]
+    apart = {name: {**SHARED, "baseline_id": name} for name in "abc"}
+    product = fold_many(apart, {"a": values[:2], "b": values[2:4], "c": values[4:]})
+    singles = [fold_many({"a": SHARED}, {"a": values[n : n + 2]})["e_support"] for n in (0, 2, 4)]
+    assert product["e_support"] == pytest.approx(math.prod(singles))
+
+
+def test_runs_of_several_designs_on_one_seed_are_one_draw() -> None:
+    designs = {name: {**SHARED, "baseline_id": "b"} for name in "abcdef"}
+    luck = {"id": "H1", "prior": 0.5}
+    rng = random.Random(2)
+    per_seed = [rng.gauss(0.5, 0.3) for _ in range(2)]
+    ledger = [
+        row(
+            0,
+            per_seed[seed] + rng.gauss(0, 0.01),
+            id=f"{name}{seed}",
+            run_id=f"{name}{seed}",
+            design_id=name,
+            seed=seed,
+        )
+        for name in designs
+        for seed in (0, 1)
+    ]
+    shared = confidence(luck, designs, ledger, {})
+    fresh = confidence(luck, designs, [{**each, "seed": None} for each in ledger], {})
+    assert fresh["e_support"] > 3 * shared["e_support"]
+
+
+def test_a_group_counts_the_worst_luck_that_a_member_declares() -> None:
+    values = {"a": [0.9, 1.2, 1.0], "b": [0.7, 1.1, 0.8]}
+    plain = fold_many({"a": SHARED, "b": SHARED}, values)
+    for more in ({"luck": 0.8}, {"tau": 0.8}):
+        first = fold_many({"a": {**SHARED, **more}, "b": SHARED}, values)
+        second = fold_many({"a": SHARED, "b": {**SHARED, **more}}, values)
+        assert first["e_support"] == pytest.approx(second["e_support"])
+        assert second["e_support"] < plain["e_support"] / 2
+    declared = {"model": "any", "one_sided": True, "baseline": SHARED["baseline"]}
+    assert (
+        fold(rows([0.9, 1.2, 1.0]), {**declared, "tau": 0.8})["e_support"]
+        < 0.5 * (fold(rows([0.9, 1.2, 1.0]), declared)["e_support"])
+    )
+
+
+def test_a_stale_design_does_not_mute_the_others_of_its_baseline() -> None:
+    values = {"a": [0.9, 1.2, 1.0], "b": [-0.7, -1.1, -0.8]}
+    result = fold_many({"a": SHARED, "b": {**SHARED, "stale": ["code"]}}, values)
+    assert result["e_support"] == pytest.approx(fold_many({"a": SHARED}, {"a": values["a"]})["e_support"])
+    muted = fold_many({"b": {**SHARED, "stale": ["code"]}}, {"b": values["b"]})
+    assert (muted["e_refute"], muted["confidence"], muted["n_measured"]) == (1.0, 0.5, 3)
+
+
+def test_a_predicted_loss_is_supported_by_losses() -> None:
+    down = {**SHARED, "mu1": -1.0}
+    assert fold_many({"a": down}, {"a": [-0.9, -1.2, -1.0]})["reached"] == "supported"
+    assert fold_many({"a": down}, {"a": [0.9, 1.2, 1.0]})["reached"] == "refuted"
+    mixed = fold_many({"a": down, "b": SHARED}, {"a": [-0.9, -1.2, -1.0], "b": [0.9, 1.2, 1.0]})
+    assert mixed["reached"] == "supported"
+
+
+def test_a_design_whose_every_run_was_lost_counts_beside_the_others() -> None:
+    designs = {"a": SHARED, "b": SHARED, "gone": {**SHARED, "lost": [None]}, "bad": {**SHARED, "lost": [-0.5]}}
+    values = {"a": [0.9, 1.2], "b": [1.0, 0.7]}
+    kept = fold_many({name: designs[name] for name in "ab"}, values)
+    assert kept["reached"] == "supported"
+    assert fold_many(designs, values)["e_support"] < 0.2 * kept["e_support"]
+    assert fold_many({"gone": designs["gone"]}, {})["parts"] == []
+
+
 # Opinions and manual shifts
 
 
