@@ -94,10 +94,10 @@ def weigh_designs(designs: Sequence[Design], measured: Sequence[Measured], terms
     )
     up, down = _boundaries(designs, first)
     lost = [value for each in measured for value in each.lost], [*first.get("baseline_lost", ())]
-    nothing: _Lost = ([], [])
-    (support, refute), (free, unheld) = (
-        _both_ways(arms, settings, -1.0 if gap < 0 else 1.0, up, down, left) for left in (lost, nothing)
-    )
+    sign = -1.0 if gap < 0 else 1.0
+    support, refute = free, unheld = _both_ways(arms, settings, sign, up, down, lost)
+    if lost[0] or lost[1]:
+        free, unheld = _both_ways(arms, settings, sign, up, down, ([], []))
     tamed, moved = _tamed(arms)
     n = sum(len(own) for own in arms.own)
     return Said(support, refute, n, moved, *_effect(tamed, settings), (free - support, unheld - refute))

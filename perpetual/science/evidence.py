@@ -271,9 +271,9 @@ def _weigh(designs: Mapping[str, Design], found: Mapping[str, Measured]) -> list
     for name, design in designs.items():  # one whose every run was lost counts beside those of its baseline
         if name not in found and design.get("lost") and design.get("sigma") is None:
             groups.get(_group(name, design), []).append(name)
-    for each in groups.values():
-        values = [found.get(name) or Measured([], [], [*designs[name]["lost"]]) for name in each]
-        weighed.append(_weigh_together(each, [designs[name] for name in each], values))
+    for names in groups.values():
+        values = [found.get(name) or Measured([], [], [*designs[name]["lost"]]) for name in names]
+        weighed.append(_weigh_together(names, [designs[name] for name in names], values))
     for place, each in enumerate(weighed):
         # Runs on other code, data or environment than their baseline's decide nothing until it is run anew.
         share = min(0.0 if designs[name].get("stale") else number(designs[name], "share", 1.0) for name in each.designs)
