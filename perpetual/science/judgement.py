@@ -107,13 +107,20 @@ def judge(
     return {**document, "status": reached or "open", "cautions": [*dict.fromkeys(found.cautions)]}
 
 
-def judge_many(items: Iterable[Sequence[Any]]) -> list[Judgement | Refused]:
+def judge_many(items: Iterable[Sequence[object]]) -> list[Judgement | Refused]:
     """Returns `judge` of each [claim, baseline, runs, config], in order; {"error"} for one that is refused."""
     found: list[Judgement | Refused] = []
     for item in items:
         try:
             claim, baseline, runs, config = item
-            found.append(judge(claim, baseline, runs, config))
+            found.append(
+                judge(
+                    cast("Json", claim),
+                    baseline,
+                    cast("Sequence[object]", runs),
+                    cast("Mapping[str, object]", config),
+                )
+            )
         except (ValueError, TypeError, AttributeError, KeyError) as exc:
             found.append({"error": f"{type(exc).__name__}: {exc}"})
     return found

@@ -6,10 +6,12 @@ Pure. Imported by `judge` and by the lab.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perpetual.science.planning import runs_for
+
+if TYPE_CHECKING:
+    from perpetual.science.evidence import Confidence, Effect
 
 __all__ = ["SURE", "sentence"]
 
@@ -19,7 +21,7 @@ MOST_MORE = 200
 
 
 def sentence(
-    found: Mapping[str, Any], status: str, *, claim: str = "improves", mde: float | None = None, stale: str = ""
+    found: Confidence, status: str, *, claim: str = "improves", mde: float | None = None, stale: str = ""
 ) -> str:
     """Returns the verdict in one sentence.
 
@@ -30,11 +32,11 @@ def sentence(
         mde: the smallest effect worth having.
         stale: what baseline and claim differ in, where they do.
     """
-    effect = found.get("effect")
+    effect = found["effect"]
     if not found["n_measured"] or effect is None:
         return "Not measured yet."
     words = _of_effect(effect)
-    e = found["e_support" if status == "supported" else "e_refute"]
+    e = found["e_support"] if status == "supported" else found["e_refute"]
     if status == "supported":
         return f"{_head(claim, mde, e, supported=True)}: {words}{_bound(e, 'a false claim would look this good')}"
     if status == "refuted":
@@ -42,7 +44,7 @@ def sentence(
         return f"{_head(claim, mde, e, supported=False)}: {words}{_bound(e, what + ' would look this bad')}"
     if stale:
         return f"Undecided, as baseline and claim ran on other {stale}: {words}."
-    return f"Undecided: {words}; {_more(found, effect, claim, mde)}."
+    return f"Undecided: {words}; {_more(effect, claim, mde)}."
 
 
 def _head(claim: str, mde: float | None, e: float, *, supported: bool) -> str:
@@ -57,12 +59,12 @@ def _head(claim: str, mde: float | None, e: float, *, supported: bool) -> str:
     return f"Does not help by {mde:.3g}" if sure else f"Leans against help by {mde:.3g}"
 
 
-def _of_effect(effect: Mapping[str, Any]) -> str:
+def _of_effect(effect: Effect) -> str:
     value, low, high = effect["value"], effect["low"], effect["high"]
     about = f"about {abs(value):.2g} {'better' if value >= 0 else 'worse'}"
     between = "" if low is None or high is None else f", between {_signed(low)} and {_signed(high)}"
     runs = f"{effect['n']} run{'' if effect['n'] == 1 else 's'}"
-    others = f" against {effect['n_baseline']}" if effect.get("n_baseline") else ""
+    others = f" against {effect['n_baseline']}" if effect["n_baseline"] else ""
     return f"{about}{between}; {runs}{others}"
 
 
@@ -74,9 +76,9 @@ def _bound(e: float, what: str) -> str:
     return f"; {what} in at most 1 of {math.floor(e)} labs." if e >= 2 else "."
 
 
-def _more(found: Mapping[str, Any], effect: Mapping[str, Any], claim: str, mde: float | None) -> str:
+def _more(effect: Effect, claim: str, mde: float | None) -> str:
     """Returns how many more runs like these would probably decide."""
-    sd = effect.get("sd")
+    sd = effect["sd"]
     if not sd:
         return "one more run is needed to know the noise"
     null = mde if claim == "at_least" and mde is not None else 0.0
@@ -85,7 +87,7 @@ def _more(found: Mapping[str, Any], effect: Mapping[str, Any], claim: str, mde: 
     options = [
         runs
         for gap in (for_it, against_it)
-        if (runs := runs_for(gap, sd, effect.get("n_baseline"), SURE, most=effect["n"] + MOST_MORE)) is not None
+        if (runs := runs_for(gap, sd, effect["n_baseline"], SURE, most=effect["n"] + MOST_MORE)) is not None
     ]
     if not options:
         return f"{MOST_MORE} more runs like these would hardly decide"

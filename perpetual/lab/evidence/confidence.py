@@ -31,6 +31,7 @@ from perpetual.science.wording import sentence
 if TYPE_CHECKING:
     from perpetual.documents.ledger import Effect
     from perpetual.lab.bodies import DesignBody, DraftBody, FoldRow, Model, NewEvidence
+    from perpetual.science.evidence import Confidence
 
 __all__ = [
     "add_evidence",
@@ -339,7 +340,20 @@ def prediction_of(ctx: Context, hypothesis_id: str, body: DraftBody) -> Experime
     return group.first if group is not None else None
 
 
-def _compute(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -> dict[str, Any]:
+class _Folded(NamedTuple):
+    """What the ledger says, and the designs that it was folded by."""
+
+    said: Confidence
+    designs: dict[str, Model]
+    sorts: dict[str, str]
+
+    @property
+    def stale(self) -> list[str]:
+        """Returns what baselines and claims differ in."""
+        return [*dict.fromkeys(name for design in self.designs.values() for name in design.get("stale", ()))]
+
+
+def _compute(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -> _Folded:
     """Returns `perpetual.science.confidence` of the hypothesis, its experiments' designs and these rows."""
     designs, ready, sorts = designs_of(ctx, hypothesis, rows)
     methodology = ctx.config.methodology
@@ -348,12 +362,8 @@ def _compute(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -
         "refute": methodology["confidence_refute_threshold"],
         "alpha": methodology["alpha"],
     }
-    return {
-        **confidence({"id": hypothesis.id, "prior": hypothesis.body["prior"]}, designs, ready, config),
-        "sorts": sorts,
-        "designs": designs,
-        "is_stale": any(design.get("stale") for design in designs.values()),
-    }
+    claim = {"id": hypothesis.id, "prior": hypothesis.body["prior"]}
+    return _Folded(confidence(claim, designs, ready, config), designs, sorts)
 
 
 def pools_with(design: DesignBody, first: DesignBody) -> bool:
@@ -409,29 +419,29 @@ class _Verdict(NamedTuple):
     decided_by: str | None = None
 
 
-def _status(ctx: Context, hypothesis: HypothesisRow, result: Mapping[str, Any], rows: Sequence[FoldRow]) -> _Verdict:
+def _status(ctx: Context, hypothesis: HypothesisRow, result: _Folded, rows: Sequence[FoldRow]) -> _Verdict:
     methodology = ctx.config.methodology
     taken_back = {row["target"] for row in rows if row["kind"] == "retraction"}
     by_hand = [row for row in rows if row["kind"] == "manual" and row.get("verdict") and row["id"] not in taken_back]
     if by_hand and (said := by_hand[-1]["verdict"]) is not None and said != "open":
         return _Verdict(said, None, "agent" if is_agent(by_hand[-1]["actor"]) else "person")
-    needs = "lost_runs" if result["held"] is not None else None
-    if result["past"] is not None and result["n_measured"] >= methodology["min_replicates"]:
+    needs = "lost_runs" if result.said["held"] is not None else None
+    if result.said["past"] is not None and result.said["n_measured"] >= methodology["min_replicates"]:
         needs = _needs(result, confirm=methodology["require_confirmation"])
-        if needs is None:
-            return _Verdict(result["reached"], None, "evidence")
+        if needs is None and (reached := result.said["reached"]) is not None:
+            return _Verdict(reached, None, "evidence")
     return _Verdict("parked" if hypothesis.body["parked"] else "open", needs)
 
 
-def _needs(result: Mapping[str, Any], *, confirm: bool) -> str | None:
+def _needs(result: _Folded, *, confirm: bool) -> str | None:
     """Returns what is missing before the verdict stands: a key of `_NEEDS`."""
-    if result["reached"] is None:
+    if result.said["reached"] is None:
         return "evidence"
-    parts = [part for part in result["parts"] if "design_id" in part]
-    sorts = [result["sorts"][part["design_id"]] for part in parts]
+    parts = [part for part in result.said["parts"] if "design_id" in part]
+    sorts = [result.sorts[str(part["design_id"])] for part in parts]
     if sorts and all(sort == "proxy" for sort in sorts):
         return "full_scale"
-    if confirm and result["reached"] == "supported":
+    if confirm and result.said["reached"] == "supported":
         own = [part["log_bayes_factor"] for part, sort in zip(parts, sorts, strict=True) if sort == "confirmation"]
         if math.fsum(own) < _CONFIRMING_NATS:
             return "confirmation"
@@ -441,19 +451,20 @@ def _needs(result: Mapping[str, Any], *, confirm: bool) -> str | None:
 def folded(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -> EvidenceFold:
     """Returns all that follows from a hypothesis's ledger: the figures, the status and what it lacks, the flags."""
     result = _compute(ctx, hypothesis, rows)
+    found = result.said
     status, needs, decided_by = _status(ctx, hypothesis, result, rows)
-    bound = result["false_alarm_bound"]
+    bound: float | None = found["false_alarm_bound"]
     if decided_by is not None:  # a hand bounds nothing
-        bound = bound_of(result, status) if decided_by == "evidence" else None
-    is_established = result.get("established") and not result["is_stale"]
+        bound = bound_of(found, status) if decided_by == "evidence" else None
+    is_established = found.get("established") and not result.stale
     label = ["established"] if decided_by == "evidence" and is_established else []
     label += [_NEEDS[needs]] if needs else []
     label += _clipped_prior(hypothesis.body["prior"])
-    said = {name: result[name] for name in _FIGURES} | {
+    said = {name: value for name, value in found.items() if name in _FIGURES} | {
         "false_alarm_bound": bound,
         "evidence_count": len(rows),
         "counting": len(live_rows(rows, hypothesis.id)),
-        "flags": sorted({flag for part in result["parts"] for flag in part["flags"]}) + label,
+        "flags": sorted({flag for part in found["parts"] for flag in part["flags"]}) + label,
         "status": status,
         "needs": needs,
         "decided_by": decided_by,
@@ -462,19 +473,21 @@ def folded(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -> 
     return cast(EvidenceFold, said)
 
 
-def _sentence(hypothesis: HypothesisRow, result: Mapping[str, Any], status: str, decided_by: str | None) -> str | None:
+def _sentence(hypothesis: HypothesisRow, result: _Folded, status: str, decided_by: str | None) -> str | None:
     """Returns the verdict in a sentence that needs no statistics; None before anything was measured."""
     if decided_by not in (None, "evidence"):
         return f"{status.capitalize()}, as a {decided_by} said; no runs decided it."
-    if not result["n_measured"]:
+    if not result.said["n_measured"]:
         return None
-    design: Mapping[str, Any] = next(iter(result["designs"].values()), {})
-    stale = " and ".join(dict.fromkeys(name for each in result["designs"].values() for name in each.get("stale", ())))
+    nothing: Model = {}
+    design = next(iter(result.designs.values()), nothing)
     claim = str(design.get("claim") or "improves")
     if claim == "at_least" and not design.get("null"):
         claim = "improves"  # as what older projects call so was tested
     mde = design.get("mde") if design else hypothesis.body["prediction"]["mde"]
-    return sentence(result, status if decided_by else "open", claim=claim, mde=mde, stale=stale)
+    return sentence(
+        result.said, status if decided_by else "open", claim=claim, mde=mde, stale=" and ".join(result.stale)
+    )
 
 
 def _clipped_prior(prior: float) -> list[str]:
@@ -585,8 +598,8 @@ def add_evidence(ctx: Context, tx: LabTransaction, hypothesis_id: str, row: NewE
         "design_id": row.get("experiment_id"),
     }
     new = _opined(new)
-    earlier = _compute(ctx, hypothesis, before)["log_odds"]
-    moved = _compute(ctx, hypothesis, [*before, new])["log_odds"] - earlier
+    earlier = _compute(ctx, hypothesis, before).said["log_odds"]
+    moved = _compute(ctx, hypothesis, [*before, new]).said["log_odds"] - earlier
     id = EvidenceRecords(ctx).append(tx, {**row, "hypothesis_id": hypothesis_id, "log_bayes_factor": moved})
     payload = {"hypothesis_id": hypothesis_id, "kind": row["kind"], "log_bayes_factor": moved}
     ctx.emit(tx, "evidence_added", id, payload)

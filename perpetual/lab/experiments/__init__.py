@@ -98,11 +98,12 @@ class Experiments:
         from perpetual.lab.experiments import propose
 
         spec = Specification(
-            command=command, title=title, config=config, notes=notes, cwd=cwd, env=env, tags=tags, priority=priority,
-            metric=metric, direction=direction, mde=mde, noise=noise, tau=tau, baseline=baseline, paired=paired,
-            items=items, baseline_runs=baseline_runs, kind=kind, claim=claim, on_crash=on_crash, confirmation=confirmation, proxy=proxy, proxy_of=proxy_of,
-            changes=changes, extends=extends, replicates=replicates, cost_run_hours=cost_run_hours, gpus=gpus,
-            gpu_memory_bytes=gpu_memory_bytes, cpus=cpus, wall_s=wall_s, no_output_s=no_output_s,
+            command=command, title=title, config=config, notes=notes, cwd=cwd, env=env, tags=tags,
+            priority=priority, metric=metric, direction=direction, mde=mde, noise=noise, tau=tau,
+            baseline=baseline, paired=paired, items=items, baseline_runs=baseline_runs, kind=kind,
+            claim=claim, on_crash=on_crash, confirmation=confirmation, proxy=proxy, proxy_of=proxy_of,
+            changes=changes, extends=extends, replicates=replicates, cost_run_hours=cost_run_hours,
+            gpus=gpus, gpu_memory_bytes=gpu_memory_bytes, cpus=cpus, wall_s=wall_s, no_output_s=no_output_s,
             memory_bytes=memory_bytes, nodes=nodes, scheduler=scheduler, engine=engine,
         )  # fmt: skip
         return propose.propose(self._ctx, hypothesis_id, spec, idempotency_key=idempotency_key, dry_run=dry_run)
