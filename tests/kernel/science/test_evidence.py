@@ -468,7 +468,7 @@ def test_designs_of_one_baseline_are_one_arm() -> None:
 
 def test_runs_of_several_designs_on_one_seed_are_one_draw() -> None:
     designs = {name: {**SHARED, "baseline_id": "b"} for name in "abcdef"}
-    luck = {"id": "H1", "prior": 0.5}
+    claim = {"id": "H1", "prior": 0.5}
     rng = random.Random(2)
     per_seed = [rng.gauss(0.5, 0.3) for _ in range(2)]
     ledger = [
@@ -483,8 +483,8 @@ def test_runs_of_several_designs_on_one_seed_are_one_draw() -> None:
         for name in designs
         for seed in (0, 1)
     ]
-    shared = confidence(luck, designs, ledger, {})
-    fresh = confidence(luck, designs, [{**each, "seed": None} for each in ledger], {})
+    shared = confidence(claim, designs, ledger, {})
+    fresh = confidence(claim, designs, [{**each, "seed": None} for each in ledger], {})
     assert fresh["e_support"] > 3 * shared["e_support"]
 
 
