@@ -27,9 +27,9 @@ RESERVED: dict[str, frozenset[str]] = {
     "capture": frozenset({"provenance"}),
     "check": frozenset({"disk", "mcp", "permissions"}),
     "command": frozenset({
-        "adopt", "approve", "bench-policy", "brief", "budget", "chaos", "compare", "completion", "config", "daemon",
-        "demo", "doctor", "events", "evidence", "experiments", "gpu-status", "hook", "hypotheses", "init", "kill",
-        "logs", "mcp", "memory", "methodology", "plugins", "plugins.check", "plugins.install", "plugins.new",
+        "aa", "adopt", "approve", "bench-policy", "brief", "budget", "chaos", "compare", "completion", "config",
+        "daemon", "demo", "doctor", "events", "evidence", "experiments", "gpu-status", "hook", "hypotheses", "init",
+        "kill", "logs", "mcp", "memory", "methodology", "plugins", "plugins.check", "plugins.install", "plugins.new",
         "plugins.remove", "plugins.search", "propose", "queue",
         "rebaseline", "records", "reject", "report", "retry", "run", "runs", "scan", "services", "status", "store",
         "trust", "uninstall", "verify", "wait",

@@ -21,7 +21,7 @@ __all__ = ["Drift", "Estimate", "Measured", "by_seed", "drift", "item_luck", "no
 ALPHA = 0.05
 PERMUTATIONS = 1_999
 FEWEST_FOR_DRIFT = 5  # fewer values have too few orders for a p-value of 2.5 %
-_HALVINGS = 100
+_HALVINGS = 60
 _FARTHEST = 60  # doublings of the slope that the search for the end of its interval goes
 _SAME = 1e-12  # of two statistics that differ by rounding alone, as a share of them
 
@@ -171,12 +171,13 @@ def _falls_to(ratio: Callable[[float], float], level: float, least: float) -> fl
 # --- drift ------------------------------------------------------------------------------------------------------------
 
 
-def drift(runs: Sequence[Measured], *, direction: str, seed: int = 0) -> Drift:
+def drift(runs: Sequence[Measured], *, direction: str, seed: int = 0, permutations: int = PERMUTATIONS) -> Drift:
     """Returns what depends on the order of launches, by permuting the values over the launches of each session.
 
     Args:
         direction: `max` or `min`, by which the later of two runs is the better one.
         seed: of the permutations.
+        permutations: how many are drawn; p-values are valid for any number, and finer for more.
     """
     sessions = [[run.value for run in session] for session in _sessions(runs)]
     long = [session for session in sessions if len(session) > 1]
@@ -184,15 +185,15 @@ def drift(runs: Sequence[Measured], *, direction: str, seed: int = 0) -> Drift:
     if not pairs or len({value for session in sessions for value in session}) < 2:
         return _NO_DRIFT
     later = sum((b > a) if direction == "max" else (b < a) for a, b in pairs) / len(pairs)
-    shift, p_shift = _shift(runs, Random(f"aa:shift:{seed}"))
+    shift, p_shift = _shift(runs, Random(f"aa:shift:{seed}"), permutations)
     found = _NO_DRIFT._replace(later_better=later, shift=shift, p_shift=p_shift)
     if sum(map(len, long)) >= FEWEST_FOR_DRIFT and any(_squares(session) > 0 for session in long):
-        found = _tested(found, long, Random(f"aa:drift:{seed}"))
+        found = _tested(found, long, Random(f"aa:drift:{seed}"), permutations)
     tests = [p for p in (found.p_slope, found.p_lag1, found.p_shift) if p is not None]
     return found._replace(found=min(tests) * len(tests) <= ALPHA if tests else None)
 
 
-def _tested(known: Drift, sessions: Sequence[Sequence[float]], rng: Random) -> Drift:
+def _tested(known: Drift, sessions: Sequence[Sequence[float]], rng: Random, permutations: int) -> Drift:
     """Returns slope and lag-1 correlation with their randomisation tests, and the slope's interval by inversion."""
     orders = [[float(n) for n in range(len(session))] for session in sessions]
     positions = _joined(orders)
@@ -203,7 +204,7 @@ def _tested(known: Drift, sessions: Sequence[Sequence[float]], rng: Random) -> D
     bounds = _bounds([len(session) for session in sessions])
     shuffled: list[tuple[float, float]] = []
     lags: list[float] = []
-    for _ in range(PERMUTATIONS):
+    for _ in range(permutations):
         places = _shuffled(bounds, rng)
         mixed = [values[place] for place in places]
         shuffled.append((_dot(positions, mixed), _dot(positions, [positions[place] for place in places])))
@@ -212,12 +213,12 @@ def _tested(known: Drift, sessions: Sequence[Sequence[float]], rng: Random) -> D
     def p_of(slope: float) -> float:
         """Returns the p-value of that slope: what is left without it does not depend on the order."""
         extreme = abs(own - slope * x_squares) * (1.0 - _SAME)
-        return (1 + sum(abs(a - slope * b) >= extreme for a, b in shuffled)) / (PERMUTATIONS + 1)
+        return (1 + sum(abs(a - slope * b) >= extreme for a, b in shuffled)) / (permutations + 1)
 
     lag = _lagged(values, bounds)
     middle = _mean(lags)
     extreme = abs(lag - middle) * (1.0 - _SAME)
-    p_lag = (1 + sum(abs(each - middle) >= extreme for each in lags)) / (PERMUTATIONS + 1)
+    p_lag = (1 + sum(abs(each - middle) >= extreme for each in lags)) / (permutations + 1)
     slope = own / x_squares
     scale = math.sqrt(y_squares / x_squares / len(values))
     low, high = (_end(p_of, slope, side * scale) for side in (-1.0, 1.0))
@@ -259,13 +260,13 @@ def _end(p_of: Callable[[float], float], slope: float, step: float) -> float | N
         near, far = far, slope + 2.0 * (far - slope)
     else:
         return None
-    for _ in range(_HALVINGS // 4):
+    for _ in range(_HALVINGS // 2):
         middle = (near + far) / 2.0
         near, far = (near, middle) if p_of(middle) < ALPHA else (middle, far)
     return far
 
 
-def _shift(runs: Sequence[Measured], rng: Random) -> tuple[float | None, float | None]:
+def _shift(runs: Sequence[Measured], rng: Random, permutations: int) -> tuple[float | None, float | None]:
     """Returns the last session's mean less that of the earlier ones, and the p-value of there being no difference.
 
     Seeds are permuted over the two: a seed's mean stays together, since its runs may be alike.
@@ -280,8 +281,8 @@ def _shift(runs: Sequence[Measured], rng: Random) -> tuple[float | None, float |
     total = math.fsum(values)
     centre = total * count / len(values)
     own = abs(math.fsum(late) - centre) * (1.0 - _SAME)
-    extreme = sum(abs(sum(rng.sample(values, count)) - centre) >= own for _ in range(PERMUTATIONS))
-    return _mean(late) - _mean(early), (1 + extreme) / (PERMUTATIONS + 1)
+    extreme = sum(abs(sum(rng.sample(values, count)) - centre) >= own for _ in range(permutations))
+    return _mean(late) - _mean(early), (1 + extreme) / (permutations + 1)
 
 
 def _sessions_by_time(runs: Sequence[Measured]) -> list[list[Measured]]:

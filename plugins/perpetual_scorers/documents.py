@@ -1,10 +1,10 @@
-"""Documents of `perpetual bench-policy`."""
+"""Documents of `perpetual bench-policy` and `perpetual aa`."""
 
 from __future__ import annotations
 
 from perpetual.documents import TypedDict
 
-__all__ = ["BenchPolicy", "PolicyResult", "PolicySaidTrue"]
+__all__ = ["Aa", "AaDrift", "AaPlan", "AaRule", "AaRun", "BenchPolicy", "PolicyResult", "PolicySaidTrue"]
 
 
 class PolicySaidTrue(TypedDict):
@@ -50,3 +50,116 @@ class BenchPolicy(TypedDict):
     world: str
     results: list[PolicyResult]
     path: str | None
+
+
+class AaRun(TypedDict):
+    """A run of an A/A test, in the order of launches; `run_id` is null before it is launched."""
+
+    arm: str
+    experiment_id: str | None
+    replicate: int
+    seed: int
+    shared: bool  # the other arm has a run on the same seed
+    run_id: str | None
+
+
+class AaPlan(TypedDict):
+    """What `perpetual aa` would run: the hours are of the runs that are missing.
+
+    `gpu_hours` and `run_hours` are the worst case that is reserved, `expected_run_hours` what the experiment's own runs
+    took, null where it has none. `needs_approval` says whether a person approves the arms by running it.
+    """
+
+    experiment_id: str
+    test: int
+    arms: list[str]
+    command: str | None
+    metric: str
+    direction: str
+    runs: list[AaRun]
+    missing: int
+    needs_approval: bool
+    gpu_hours: float
+    run_hours: float
+    expected_run_hours: float | None
+
+
+class AaRule(TypedDict):
+    """How often a rule of decision said "improved" where nothing was changed.
+
+    `said_improved` is the share of `splits` comparisons of `runs` runs each (all that there are where `all_splits`),
+    null where there are too few seeds; `low` and `high` bound the rate at 95 % for any distribution of the noise.
+    `promised` is what the rule is taken to promise, `normal` what independent normal noise makes of it.
+    """
+
+    rule: str
+    said_improved: float | None
+    low: float | None
+    high: float | None
+    runs: int
+    splits: int
+    all_splits: bool
+    promised: float | None
+    normal: float | None
+    advice: str
+
+
+class AaDrift(TypedDict):
+    """Whether values depend on when they were launched; `found` is null where there are too few runs to ask.
+
+    `slope` is per launch, in the metric's units, with the 95 % interval of a randomisation test; `lag1` is the
+    correlation of each value with the next. `shift` is the newest runs' mean less that of those launched apart from
+    them before. The p-values are two-sided; `found` is that one of them, times their number, is at most 0.05.
+    `later_better` is the share of pairs in which the later run is the better one.
+    """
+
+    found: bool | None
+    slope: float | None
+    slope_low: float | None
+    slope_high: float | None
+    p_slope: float | None
+    lag1: float | None
+    p_lag1: float | None
+    shift: float | None
+    p_shift: float | None
+    later_better: float | None
+
+
+class Aa(TypedDict):
+    """An A/A test: what runs between which nothing was changed say of the set-up, and of rules of decision.
+
+    `n` values are looked at, on `seeds` different seeds: those of both arms, and `own` of the experiment itself.
+    `pairs` of the arms' runs gave a value on both sides, `shared_pairs` of them on one seed. `without_value` runs of
+    the arms gave none, `other_version` runs are left out since they are of other code, data or environment.
+    Noise is the sd of a run; `item_luck` the sd, at most, of the difference of two equally good models on `items`
+    test items. `low` and `high` are 95 % intervals. `mde` is the effect that the advice and the lab's own rule are
+    about: a claim's, or where `mde_is_noise` one sd of the noise.
+    """
+
+    experiment_id: str
+    test: int | None
+    arms: list[str]
+    metric: str
+    direction: str
+    n: int
+    own: int
+    seeds: int
+    pairs: int
+    shared_pairs: int
+    without_value: int
+    other_version: int
+    rules: list[AaRule]
+    noise_sd: float | None
+    noise_sd_low: float | None
+    noise_sd_high: float | None
+    seed_correlation: float | None
+    seed_correlation_low: float | None
+    seed_correlation_high: float | None
+    drift: AaDrift
+    item_luck: float | None
+    items: int | None
+    item_rate: float | None
+    mde: float | None
+    mde_is_noise: bool
+    advice: list[str]
+    sentence: str

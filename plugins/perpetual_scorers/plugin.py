@@ -1,4 +1,4 @@
-"""Entry point of the bundled scorers and of `bench-policy`, which compares scorers; imports nothing heavy."""
+"""Entry point of the bundled scorers, of `bench-policy`, which compares them, and of `aa`; imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -53,12 +53,18 @@ def perpetual_scorers() -> list[Provider]:
 
 @hookimpl
 def perpetual_commands() -> list[Provider]:
-    """Offers `perpetual bench-policy`."""
+    """Offers `perpetual aa` and `perpetual bench-policy`."""
     return [
+        Provider(
+            "command",
+            "aa",
+            "perpetual_scorers.aa_command:aa",
+            "Test an experiment against itself: what your set-up does to rules of decision.",
+        ),
         Provider(
             "command",
             "bench-policy",
             "perpetual_scorers.command:bench_policy",
             "Compare scorers in simulated research whose truth is known.",
-        )
+        ),
     ]
