@@ -42,7 +42,7 @@ from perpetual_devkit.documents import (
     Uninstall,
 )
 from perpetual_report.documents import Comparison, Report, Verification
-from perpetual_scorers.documents import BenchPolicy
+from perpetual_scorers.documents import Aa, AaPlan, BenchPolicy
 
 FOLDER = Path(__file__).resolve().parent.parent / "plugins" / "perpetual_cli" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -63,6 +63,8 @@ def readable(kind: Any) -> Any:
 
 # name -> a record or a TypedDict; of a tuple, the keys of all and the words of the last
 DOCUMENTS: dict[str, Any] = {
+    "aa": Aa,
+    "aa_plan": AaPlan,
     "adoption": Adoption,
     "approve_token": ApproveToken,
     "bench_policy": BenchPolicy,

@@ -83,6 +83,7 @@ def _close(cli: CliContext, lab: Lab, last: Cycle, elapsed_s: float) -> int:
         f"perpetual --project {shown} evidence list",
         f"perpetual --project {shown} report --format html -o demo.html",
         f"perpetual --project {shown} memory list",
+        f"perpetual --project {shown} aa {_last_baseline(lab)}",
     ]
     document: Demo = {
         "project": lab.config["project"],
@@ -105,9 +106,16 @@ def _close(cli: CliContext, lab: Lab, last: Cycle, elapsed_s: float) -> int:
         )
         click.echo(f"report:  {os.path.relpath(report)}")
         click.echo("look further:")
-        for line in following:
+        for line in following[:-1]:
             click.echo(f"  {line}")
+        click.echo(f"  {following[-1]}  # a baseline against itself: what luck alone would have decided")
     return EXITS[last.reason or "queue_empty"]
+
+
+def _last_baseline(lab: Lab) -> str:
+    """Returns the baseline of the claim that stays open: the smallest effect beside the noise."""
+    return [item.design.baseline for item in lab.experiments.list(limit=1_000).items
+            if isinstance(item.design.baseline, str)][-1]  # fmt: skip
 
 
 def _verdict(lab: Lab, hypothesis: Hypothesis) -> DemoVerdict:

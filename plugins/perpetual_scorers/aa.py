@@ -1,4 +1,4 @@
-"""What an A/A test measures: noise, seed correlation, drift and item luck of runs between which nothing was changed.
+"""What an A/A test measures: noise, seed correlation and drift of runs between which nothing was changed.
 
 Pure and seeded, standard library only. The intervals are of 95 %. Those of noise and seed correlation hold exactly for
 normal noise that is as large on every seed; those of drift are randomisation tests and need no such assumption, since
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from perpetual_scorers.quantiles import chi_square_quantile, f_quantile
 
-__all__ = ["Drift", "Estimate", "Measured", "by_seed", "drift", "item_luck", "noise", "seed_correlation"]
+__all__ = ["Drift", "Estimate", "Measured", "by_seed", "drift", "noise", "seed_correlation"]
 
 ALPHA = 0.05
 PERMUTATIONS = 1_999
@@ -287,15 +287,3 @@ def _shift(runs: Sequence[Measured], rng: Random, permutations: int) -> tuple[fl
 
 def _sessions_by_time(runs: Sequence[Measured]) -> list[list[Measured]]:
     return sorted(_sessions(runs), key=lambda session: session[0].order)
-
-
-# --- item luck --------------------------------------------------------------------------------------------------------
-
-
-def item_luck(rate: float, items: int) -> float | None:
-    """Returns the sd of the difference of two equally good models that are scored on the same items.
-
-    The variance of a difference of two rates on `items` items is at most 2p(1-p)/items where the two do not err against
-    one another (a correlation below 0). None where `rate` is no share of right or wrong answers.
-    """
-    return math.sqrt(2.0 * rate * (1.0 - rate) / items) if 0.0 <= rate <= 1.0 else None

@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from perpetual.science.evalues import log_e
+from perpetual.science.evidence import TAU_SHARE
 from perpetual.science.intervals import student_quantile
+from perpetual.science.planning import statistic_of
+from perpetual.science.wording import SURE
 from perpetual.toolkit.units import counted, shown_number
 from perpetual_scorers.aa_ours import HELPS, SUPPORTED
 from perpetual_scorers.aa_rules import KEEP_ONE, KEEP_THREE, PERMUTATION, TWO_SIGMA
@@ -14,36 +18,49 @@ if TYPE_CHECKING:
     from perpetual_scorers.aa_rules import RuleShare
     from perpetual_scorers.documents import Aa
 
-__all__ = ["advice", "of_rule", "runs_needed", "sentence", "smallest_effect"]
+__all__ = ["advice", "of_rule", "runs_needed", "sentence"]
 
-_ALPHA, _POWER = 0.05, 0.8
-_TEST = "t test at 5 %"
+_ALPHA = 0.05
+_Z_LIKELY = 0.8416  # the normal quantile of 4 of 5
+_TRIES = '"helps" in 4 of 5 tries'
 _MOST_RUNS = 10_000
-_FEW = 5  # runs an arm, of which is said what they can show
+_FEWEST_BLOCKS = 5  # comparisons without a run in common, below which a share is rough
 _WEAK = 0.3  # a correlation up to which pairs gain little
 _TWO_SIGMA_LEVEL = 0.97725  # the share of normal values below the mean plus two sd
+_BISECTIONS = 30
 
 
 def runs_needed(sd: float, effect: float) -> int | None:
-    """Returns the runs an arm with which a one-sided t test at 5 % shows an effect in 80 % of tries; None above 10,000.
-
-    The non-central t is taken as a shifted one, which is off by less than a run from three runs an arm on.
-    """
+    """Returns the runs an arm with which a true effect gets a verdict of "helps" in 4 of 5 tries; None above 10,000."""
     low, high = 1, 2
-    while smallest_effect(sd, high) > effect:
+    while not _is_shown(sd, effect, high):
         if high >= _MOST_RUNS:
             return None
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if smallest_effect(sd, middle) <= effect else (middle, high)
+        low, high = (low, middle) if _is_shown(sd, effect, middle) else (middle, high)
     return high
 
 
-def smallest_effect(sd: float, runs: int) -> float:
-    """Returns the effect that `runs` runs an arm (two at least) show in 80 % of tries, as `runs_needed` has it."""
-    nu = 2.0 * (runs - 1)
-    return sd * math.sqrt(2.0 / runs) * (student_quantile(1.0 - _ALPHA, nu) + student_quantile(_POWER, nu))
+def _is_shown(sd: float, effect: float, runs: int) -> bool:
+    """Returns whether an effect gets its verdict with that chance, looked at once, at the end.
+
+    The effect is that of the implementation that is run. The e-value allows for others as far as it does by default.
+    """
+    found = statistic_of(effect, sd, runs, runs, tau=TAU_SHARE * effect)
+    if found is None:
+        return False
+    se, bar = math.sqrt(found.v), math.log(SURE)
+    low, high = 0.0, effect / se
+    if log_e(found) < bar:
+        return False
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if log_e(found._replace(effect=middle * se)) < bar else (low, middle)
+    # The non-central t statistic by its normal approximation (Johnson and Welch 1940, Biometrika 31).
+    spread = math.sqrt(1.0 + high * high / (2.0 * found.nu))
+    return (effect / se - high * (1.0 - 1.0 / (4.0 * found.nu))) / spread >= _Z_LIKELY
 
 
 def of_rule(rule: RuleShare) -> str:
@@ -59,8 +76,8 @@ def of_rule(rule: RuleShare) -> str:
         KEEP_THREE: "the same coin: a mean decides nothing without its spread",
         TWO_SIGMA: f"with {known} baseline runs ask for {factor:.1f} sd, not 2",
         PERMUTATION: "look once, after a number of runs fixed before",
-        SUPPORTED: "leans to help; holds while you look after each run",
-        HELPS: "holds however often you look",
+        SUPPORTED: "leans to help; the promise holds at every look",
+        HELPS: "the promise holds at every look",
     }[rule.rule]
 
 
@@ -97,8 +114,8 @@ def _between(low: float | None, high: float | None) -> str:
 def _without_value(found: Aa) -> list[str]:
     lines = []
     if found["without_value"]:
-        arms = " and ".join(found["arms"])
-        lines.append(f"{counted(found['without_value'], 'run')} of {arms} gave no value: perpetual runs shows why")
+        count = counted(found["without_value"], "run")
+        lines.append(f"{count} of the A/A test gave no value: perpetual runs shows why")
     if found["other_version"]:
         count = counted(found["other_version"], "earlier run")
         lines.append(f"{count} left out: other code, data or environment than the newest runs")
@@ -113,12 +130,12 @@ def _noise(found: Aa) -> list[str]:
         return ["every run measured the same: seeds make no difference here, and more runs of one command say no more"]
     said = f"noise {_number(sd)}{_between(found['noise_sd_low'], found['noise_sd_high'])}"
     if mde is None or found["mde_is_noise"]:
-        shown = _number(smallest_effect(sd, _FEW))
-        return [f"{said}: {_FEW} runs an arm show effects from {shown} on in 4 of 5 tries ({_TEST})"]
+        equal, twice = runs_needed(1.0, 1.0), runs_needed(1.0, 2.0)
+        return [f"{said}: an effect of that size needs {equal} runs an arm, one of twice that {twice} ({_TRIES})"]
     need, worst = (None if each is None else runs_needed(each, mde) for each in (sd, found["noise_sd_high"]))
     how_many = f"more than {_MOST_RUNS:,} runs" if need is None else counted(need, "run")
     worst_case = f", or {worst} if the noise is at its upper end" if worst is not None and worst != need else ""
-    return [f"{said}: an effect of {_number(mde)} needs {how_many} an arm{worst_case} (4 of 5 tries, {_TEST})"]
+    return [f"{said}: an effect of {_number(mde)} needs {how_many} an arm{worst_case} ({_TRIES})"]
 
 
 def _seeds(found: Aa) -> list[str]:
@@ -167,25 +184,22 @@ def _drift(found: Aa) -> list[str]:
 
 
 def _items(found: Aa) -> list[str]:
-    luck, items, rate = found["item_luck"], found["items"], found["item_rate"]
+    luck, items, metric = found["item_luck"], found["items"], found["metric"]
     if items is None:
-        return (
-            []
-            if rate is None
-            else [f"where {found['metric']} is a share of test items: --items N says what their luck is"]
-        )
+        is_share = found["item_rate"] is not None
+        return [f"if {metric} is a share of test items, --items N says what their luck is"] if is_share else []
     if luck is None:
-        return [f"{found['metric']} is no share of right answers, so --items says nothing about it"]
-    said = f"{counted(items, 'item')} at a rate of {_number(rate)}: two equally good models differ by {_number(luck)}"
+        return [f"{metric} is no share of right answers, so --items says nothing about it"]
+    said = f"{counted(items, 'item')} at a mean of {_number(found['item_rate'])}"
     return [
-        f"{said} (sd, at most) by luck of the items, and more seeds do not lessen it: take more items, or compare item "
-        "by item"
+        f"{said}: two equally good models differ by {_number(luck)} (sd, at most) by luck of the items, and more seeds "
+        "do not lessen it: take more items, or compare item by item"
     ]
 
 
 def _rough(found: Aa) -> list[str]:
     largest = max((rule["runs"] for rule in found["rules"] if rule["said_improved"] is not None), default=0)
-    if not largest or found["seeds"] // largest >= _FEW:
+    if not largest or found["seeds"] // largest >= _FEWEST_BLOCKS:
         return []
     blocks = counted(found["seeds"] // largest, "comparison")
     return [

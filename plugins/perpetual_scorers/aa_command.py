@@ -102,7 +102,7 @@ def _plan_text(plan: AaPlan) -> str:
 
 def _show(cli: CliContext, found: Aa) -> None:
     click.echo(found["sentence"])
-    columns = ("rule", 'said "improved"', "95 % interval", "splits", "promised", "normal noise", "what to do")
+    columns = ("rule", 'said "improved"', "95 % interval", "baseline first", "promised", "normal noise", "what to do")
     cli.table(columns, [_cells(rule) for rule in found["rules"]], title=_title(found))
     for text in found["advice"]:
         click.echo(f"- {text}")
@@ -123,7 +123,7 @@ def _cells(rule: AaRule) -> tuple[str, ...]:
         _NAMES.get(rule["rule"], rule["rule"]),
         _percent(rule["said_improved"]),
         "-" if low is None or high is None else f"{100 * low:.0f} to {100 * high:.0f} %",
-        f"{rule['splits']}{' (all)' if rule['all_splits'] else ''}",
+        _percent(rule["in_order"]),
         _percent(rule["promised"]),
         _percent(rule["normal"]),
         rule["advice"],

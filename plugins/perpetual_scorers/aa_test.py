@@ -16,10 +16,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.api import Conflict, PerpetualError, Refused, UsageError
+from perpetual.science.judgement import luck_of_rate
 from perpetual.science.versions import samples_of
 from perpetual.toolkit.units import counted, finite
 from perpetual_scorers import aa_plan
-from perpetual_scorers.aa import Measured, by_seed, drift, item_luck, noise, seed_correlation
+from perpetual_scorers.aa import Measured, by_seed, drift, noise, seed_correlation
 from perpetual_scorers.aa_advice import advice, of_rule, sentence
 from perpetual_scorers.aa_ours import our_rule, thresholds
 from perpetual_scorers.aa_plan import AaTest, Slot
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["FEWEST_VALUES", "aa_analysis", "aa_plan_of", "aa_test"]
 
 FEWEST_VALUES = 3
+FEWEST_ITEMS = 2
 _ROUNDING = 1e-9  # hours
 
 Say = Callable[[str], None]
@@ -59,7 +61,7 @@ def aa_test(
         runs: of both arms together, an even number; None is 8, or what the test has.
         again: starts a new test beside those that are there.
         metric, direction: by default the experiment's, or those of a claim against it.
-        items: how many test items the metric is a share of.
+        items: how many test items the metric is a share of, in one or in percent.
         mde: the effect that the advice and the lab's own rule are about; by default the smallest claimed against it.
         say: called with lines about the progress.
 
@@ -141,8 +143,8 @@ def aa_analysis(
 
 
 def _check_numbers(items: int | None, mde: float | None) -> None:
-    if items is not None and items < 1:
-        raise UsageError(f"--items counts the test items, and {items} is no such number", hint="--items 1000")
+    if items is not None and items < FEWEST_ITEMS:
+        raise UsageError(f"--items counts the test items, {FEWEST_ITEMS} at least, not {items}", hint="--items 1000")
     if mde is not None:
         finite(mde, "the mde", above=0.0)
 
@@ -259,8 +261,9 @@ def _analysis(
     effect = claimed if claimed is not None else spread.value or None
     ours = None if effect is None else our_rule(thresholds(lab), kind=source.design.kind, mde=effect, items=items)
     shares = rates(values, direction=direction, ours=ours)
-    rate = math.fsum(each.value for each in values) / len(values)
-    is_share = all(0.0 <= each.value <= 1.0 for each in values)
+    figures = [each.value for each in values]
+    luck = luck_of_rate(figures, items) if items is not None else None
+    is_rate = luck is not None or (items is None and all(0.0 <= value <= 1.0 for value in figures))
     pairs = _pairs(sample.runs, test)
     found: Aa = {
         "experiment_id": source.id,
@@ -283,9 +286,9 @@ def _analysis(
         "seed_correlation_low": alike.low,
         "seed_correlation_high": alike.high,
         "drift": {**trend._asdict()},  # type: ignore[typeddict-item]
-        "item_luck": item_luck(rate, items) if items is not None and is_share else None,
+        "item_luck": luck,
         "items": items,
-        "item_rate": rate if is_share else None,
+        "item_rate": math.fsum(figures) / len(figures) if is_rate else None,
         "mde": effect,
         "mde_is_noise": claimed is None and effect is not None,
         "advice": [],
@@ -353,5 +356,6 @@ def _rule(share: RuleShare) -> AaRule:
         "all_splits": share.is_all,
         "promised": share.promised,
         "normal": share.normal,
+        "in_order": share.in_order,
         "advice": of_rule(share),
     }

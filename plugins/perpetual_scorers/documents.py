@@ -89,7 +89,8 @@ class AaRule(TypedDict):
 
     `said_improved` is the share of `splits` comparisons of `runs` runs each (all that there are where `all_splits`),
     null where there are too few seeds; `low` and `high` bound the rate at 95 % for any distribution of the noise.
-    `promised` is what the rule is taken to promise, `normal` what independent normal noise makes of it.
+    `promised` is what the rule is taken to promise, `normal` what independent normal noise makes of it. `in_order` is
+    the share where the baseline's runs were all launched before the treatment's, which is where drift shows.
     """
 
     rule: str
@@ -101,6 +102,7 @@ class AaRule(TypedDict):
     all_splits: bool
     promised: float | None
     normal: float | None
+    in_order: float | None
     advice: str
 
 
@@ -132,8 +134,9 @@ class Aa(TypedDict):
     `pairs` of the arms' runs gave a value on both sides, `shared_pairs` of them on one seed. `without_value` runs of
     the arms gave none, `other_version` runs are left out since they are of other code, data or environment.
     Noise is the sd of a run; `item_luck` the sd, at most, of the difference of two equally good models on `items`
-    test items. `low` and `high` are 95 % intervals. `mde` is the effect that the advice and the lab's own rule are
-    about: a claim's, or where `mde_is_noise` one sd of the noise.
+    test items, and `item_rate` the mean of the metric where it may be a rate. `low` and `high` are 95 % intervals.
+    `mde` is the effect that the advice and the lab's own rule are about: a claim's, or where `mde_is_noise` one sd of
+    the noise.
     """
 
     experiment_id: str

@@ -46,6 +46,7 @@ class Row(NamedTuple):
 # In the prepared project: h1; e1 complete with r1; e2 proposed; e3 approved; e4 approved, sleeps; e5 approved, fails;
 # v1 an opinion on h1; the note notes/a.md.
 TABLE: dict[str, Row] = {
+    "aa": Row("aa e1 --dry-run", "aa_plan", "aa e1 --runs 3", 2),
     "init": Row("init", "init", "init -H nobody", 2),
     "status": Row("status", "status", "@nowhere status", 5),
     "brief": Row("brief --tokens 300", "brief", "brief --tokens 0", 2),

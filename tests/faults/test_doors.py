@@ -281,6 +281,7 @@ WORDS: dict[str, list[str]] = {
     "reject": ["e1", "--why", "x"], "methodology show": [], "plugins show": ["immune"], "adopt": ["results.tsv"],
     "evidence retract": ["v1", "--why", "x"], "memory reject": [NOTE, "--why", "x"], "propose": ["--auto", "1"],
     "report": [], "verify": ["results.tsv"], "hypotheses update": ["h1", "--tag", "t"], "evidence add": ["h1"],
+    "aa": ["e1"],
 }  # fmt: skip
 
 

@@ -8,9 +8,11 @@ from random import Random
 
 import pytest
 
-from perpetual_scorers.aa import Measured, drift, item_luck, noise, seed_correlation
-from perpetual_scorers.aa_advice import advice, runs_needed, sentence, smallest_effect
+from perpetual_scorers.aa import Measured, drift, noise, seed_correlation
+from perpetual_scorers.aa_advice import advice, runs_needed, sentence
+from perpetual_scorers.aa_ours import HELPS, our_rule
 from perpetual_scorers.aa_rules import Ask, RuleShare, rates, share_interval
+from perpetual_scorers.aa_splits import Look
 from perpetual_scorers.documents import Aa, AaDrift
 from perpetual_scorers.quantiles import chi_square_quantile, f_quantile
 
@@ -139,11 +141,6 @@ def test_too_few_runs_are_not_asked_for_drift() -> None:
     assert drift([Measured(1.0, n, n) for n in range(9)], direction="max").found is None, "it never moves"
 
 
-def test_item_luck_is_the_binomial_bound() -> None:
-    assert item_luck(0.8, 100) == pytest.approx(0.0566, abs=1e-4)
-    assert item_luck(2.3, 100) is None
-
-
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
@@ -189,18 +186,30 @@ def test_direction_and_seed_of_the_splits() -> None:
 
 
 def test_our_rule_is_asked_after_each_run_and_for_all_splits_at_once() -> None:
-    asked: list[Sequence[tuple[Sequence[float], Sequence[float]]]] = []
+    asked: list[Sequence[Look]] = []
 
-    def verdicts(looks: Sequence[tuple[Sequence[float], Sequence[float]]]) -> list[Mapping[str, bool]]:
+    def verdicts(looks: Sequence[Look]) -> list[Mapping[str, bool]]:
         asked.append(looks)
-        return [{"last": len(runs) == 3 == len(baseline), "never": False} for baseline, runs in looks]
+        return [{"last": len(look.treatment) == 3, "late": not look.is_in_turn, "never": False} for look in looks]
 
     runs = [Measured(float(n), n, n) for n in range(6)]
-    found = by_name(rates(runs, direction="max", ours=Ask({"last": 0.25, "never": 0.05}, verdicts)))
+    promises = {"last": 0.25, "late": 0.25, "never": 0.05}
+    found = by_name(rates(runs, direction="max", ours=Ask(promises, verdicts)))
     assert (found["last"].said, found["last"].promised, found["never"].said) == (1.0, 0.25, 0.0)
-    assert len(asked) == 1
-    assert [(len(a), len(b)) for a, b in asked[0][:5]] == [(1, 1), (2, 1), (2, 2), (3, 2), (3, 3)]
-    assert len(asked[0]) == 5 * found["last"].splits
+    assert (found["late"].said, found["late"].in_order) == (0.0, 1.0)
+    (looks,) = asked
+    assert [(len(look.baseline), len(look.treatment)) for look in looks[:5]] == [(1, 1), (2, 1), (2, 2), (3, 2), (3, 3)]
+    late = [look for look in looks if not look.is_in_turn]
+    assert [(*look.baseline, *look.treatment) for look in late] == [(0, 1, 2, 3), (0, 1, 2, 3, 4), (0, 1, 2, 3, 4, 5)]
+    assert len(looks) == 5 * found["last"].splits + 3
+
+
+def test_drift_shows_where_the_baseline_came_first() -> None:
+    rising = [Measured(float(n), n, n) for n in range(10)]
+    up, down = (by_name(rates(rising, direction=each)) for each in ("max", "min"))
+    for name in ("keep_if_better", "keep_if_better_3", "permutation_peeking"):
+        assert (up[name].in_order, down[name].in_order) == (1.0, 0.0), name
+    assert up["keep_if_better"].said == 0.5
 
 
 def test_the_interval_of_a_share_is_hoeffding_s() -> None:
@@ -213,10 +222,18 @@ def test_the_interval_of_a_share_is_hoeffding_s() -> None:
 # --- advice -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("effect", "runs"), [(1.0, 14), (0.5, 50), (2.0, 5)])  # of a standard t test, one-sided
-def test_the_runs_that_an_effect_needs_are_those_of_tables(effect: float, runs: int) -> None:
-    assert runs_needed(1.0, effect) == pytest.approx(runs, abs=1)
-    assert smallest_effect(1.0, runs_needed(1.0, effect) or 0) <= effect
+def test_the_runs_that_an_effect_needs_are_those_that_the_rule_takes() -> None:
+    """Simulated by the rule itself, with one look at the end; 200 tries have an error of 3 points."""
+    need = runs_needed(1.0, 3.0)
+    assert need is not None
+    assert runs_needed(10.0, 30.0) == need, "units make no difference"
+    thresholds = {"support": 0.8, "refute": 0.2, "alpha": None, "min_replicates": 2}
+    rng = Random("power")
+    looks = [
+        Look([rng.gauss(0.0, 1.0) for _ in range(need)], [rng.gauss(3.0, 1.0) for _ in range(need)]) for _ in range(200)
+    ]
+    said = our_rule(thresholds, kind="gaussian", mde=3.0, items=None).verdicts(looks)
+    assert sum(each[HELPS] for each in said) / len(said) == pytest.approx(0.8, abs=0.12)
 
 
 def test_an_effect_that_no_number_of_runs_shows_has_none() -> None:
@@ -239,9 +256,9 @@ FOUND: Aa = {
 
 def test_advice_says_what_to_do() -> None:
     lines = advice(FOUND)
-    assert lines[0].startswith("noise 0.012 (0.008 to 0.024): an effect of 0.02 needs 6 runs an arm, or 19 if")
+    assert lines[0].startswith("noise 0.012 (0.008 to 0.024): an effect of 0.02 needs 32 runs an arm, or 126 if")
     assert any(line.startswith("seeds correlate 0.8 (0.2 to 0.97): pair them") and "5 times" in line for line in lines)
-    assert any(line.startswith("100 items at a rate of 0.8: two equally good models differ by 0.057") for line in lines)
+    assert any(line.startswith("100 items at a mean of 0.8: two equally good models differ by 0.057") for line in lines)
     assert any(line.startswith("no drift seen") for line in lines)
 
 
@@ -251,6 +268,8 @@ def test_advice_says_only_what_the_figures_carry() -> None:
     still = advice({**FOUND, "noise_sd": 0.0, "noise_sd_low": None, "noise_sd_high": None})
     assert still[0].startswith("every run measured the same")
     assert not any("pair" in line for line in still)
+    unclaimed = advice({**FOUND, "mde": 0.012, "mde_is_noise": True})
+    assert "an effect of that size needs 86 runs an arm, one of twice that 24" in unclaimed[0]
     odd = advice({**FOUND, "item_luck": None})
     assert any("acc is no share of right answers" in line for line in odd)
     moved: AaDrift = {**NO_DRIFT, "found": True, "p_slope": 0.001, "p_lag1": 0.6, "p_shift": 0.5, "slope": 0.1}
