@@ -53,8 +53,8 @@ def aa(
     """Test EXPERIMENT against itself: what noise, seeds, drift and test items do to rules of decision.
 
     Two arms of its own command are run on fresh seeds in random order, half of the pairs on one seed. Nothing differs
-    between them, so whatever is said to be improved is wrong. A person who types this approves both arms; they are
-    no evidence. Run again, it goes on where it stopped.
+    between them, so whatever is said to be improved is wrong. Typing this approves both arms; they are no evidence.
+    Run again, it goes on where it stopped.
     """
     if no_run and (dry_run or again or runs is not None):
         raise UsageError("--no-run starts nothing", hint="leave out --runs, --again and --dry-run")
