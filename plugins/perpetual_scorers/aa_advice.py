@@ -127,7 +127,7 @@ def _noise(found: Aa) -> list[str]:
     if sd is None:
         return [f"noise: {counted(found['seeds'], 'seed')} measured, and it takes two: perpetual aa"]
     if sd == 0.0:
-        return ["every run measured the same: seeds make no difference here, and further runs of one command add nothing"]
+        return ["every run measured the same: seeds make no difference here, and more runs add nothing"]
     said = f"noise {_number(sd)}{_between(found['noise_sd_low'], found['noise_sd_high'])}"
     if mde is None or found["mde_is_noise"]:
         equal, twice = runs_needed(1.0, 1.0), runs_needed(1.0, 2.0)
