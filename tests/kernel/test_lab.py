@@ -22,6 +22,8 @@ from perpetual.lab.kinds import EXPERIMENT, RUN
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.records import Event, Experiment, Hypothesis, Run
 from perpetual.registry import Registry
+from perpetual.science import judge
+from perpetual.science.evalues import Statistic, log_e
 from perpetual.toolkit import platform
 from perpetual.toolkit.agents import AGENT_VARIABLES
 from tests.support import finding
@@ -55,7 +57,7 @@ def test_from_a_claim_to_a_verdict(lab: Lab, campaign: Campaign) -> None:
         0.5,
         0,
     )
-    assert (experiment.status, experiment.approved_by, experiment.design.claim) == ("proposed", None, "at_least")
+    assert (experiment.status, experiment.approved_by, experiment.design.claim) == ("proposed", None, "improves")
     with pytest.raises(NotPermitted) as caught:
         lab.runs.launch(experiment.id)
     assert (caught.value.code, lab.runs.list().items) == ("not_approved", ())
@@ -113,30 +115,34 @@ def test_a_run_logs_its_metrics(lab: Lab, campaign: Campaign) -> None:
     assert row.value == pytest.approx(1.5)
 
 
-def _log_bayes_factor(
-    differences: list[float],
-    *,
-    mde: float,
-    tau: float,
-    noise: float,
-    nu0: float = 2.0,
-    baseline_n: int = 0,
-    baseline_ss: float = 0.0,
-) -> float:
-    """The log Bayes factor of one design, written anew from its formula; a declared noise is worth two df."""
-    n = len(differences)
-    mean = math.fsum(differences) / n
-    squares = math.fsum((value - mean) ** 2 for value in differences)
-    nu = nu0 + (n - 1) + max(baseline_n - 1, 0)
-    s2 = (nu0 * noise**2 + squares + baseline_ss) / nu
-    v = tau**2 + s2 / n + (s2 / baseline_n if baseline_n else 0.0)
-    half = math.sqrt((mde / 2) ** 2 + nu * v)
-    clipped = min(max(mean, mde / 2 - half), mde / 2 + half)
+def _log_e_values(effects: list[float], *, mde: float, tau: float, noise: float) -> tuple[float, float]:
+    """The log e-values for and against of one design beside a number, from the t statistics of its effects.
 
-    def t(m: float) -> float:
-        return -(nu + 1) / 2 * math.log(1 + (clipped - m) ** 2 / (nu * v))
+    For: an effect above none. Against: one that falls short of the mde.
+    """
+    n, mean = len(effects), math.fsum(effects) / len(effects)
+    v = math.fsum((effect - mean) ** 2 for effect in effects) / (n - 1) / n
+    for_it, against_it = (
+        log_e(Statistic(beyond, v, n - 1.0, n, tau**2), planned=mde / noise) for beyond in (mean, mde - mean)
+    )
+    return for_it, against_it
 
-    return min(max(t(mde) - t(0.0), -math.log(99)), math.log(99))
+
+def _log_odds(for_it: float, against_it: float) -> float:
+    """What is said for less what is said against: at most ln 99, and never more than either e-value says."""
+    total = min(max(max(for_it, 0.0) - max(against_it, 0.0), -math.log(99)), math.log(99))
+    return min(max(total, -max(against_it, 0.0)), max(for_it, 0.0))
+
+
+def _judged(claim: list[float], baseline: list[float], *, shared: int = 0, **design: Any) -> float:
+    """What the pure rule makes of these values, the first `shared` runs of both arms on the same seeds."""
+    arms = [
+        [{"seed": n if n < shared else 100 * arm + n, "value": value, "order": 100 * arm + n, "status": "done"}
+         for n, value in enumerate(values)]
+        for arm, values in enumerate((baseline, claim), 1)
+    ]  # fmt: skip
+    found = judge({"metric": "acc", "direction": "max", "mde": 0.1, "tau": 0.025, **design}, arms[0], arms[1], {})
+    return found["confidence"]
 
 
 @pytest.mark.parametrize(
@@ -144,18 +150,20 @@ def _log_bayes_factor(
     [
         ((1.5, 1.52, 1.49), "supported"),
         ((0.6, 0.62, 0.59), "refuted"),
-        ((1.04, 1.07, 1.05), "open"),
+        ((1.02, 1.09, 1.05), "open"),
     ],
 )
 def test_evidence_folds_to_the_formula(lab: Lab, campaign: Campaign, values: tuple[float, ...], status: str) -> None:
     hypothesis, experiment = campaign(_values(lab, *values), replicates=3)
     _run(lab, experiment, 3)
     found = lab.hypotheses.get(hypothesis.id)
-    lbf = _log_bayes_factor([value - 1.0 for value in values], mde=0.1, tau=0.025, noise=0.05)
-    assert found.confidence == pytest.approx(1 / (1 + math.exp(-lbf)), abs=1e-9)
+    for_it, against_it = _log_e_values([value - 1.0 for value in values], mde=0.1, tau=0.025, noise=0.05)
+    log_odds = _log_odds(for_it, against_it)
+    assert found.confidence == pytest.approx(1 / (1 + math.exp(-log_odds)), abs=1e-9)
     assert found.status == status
-    assert math.fsum(row.log_bayes_factor or 0.0 for row in lab.evidence.list().items) == pytest.approx(lbf)
-    assert found.e_support == pytest.approx(math.exp(lbf))
+    assert math.fsum(row.log_bayes_factor or 0.0 for row in lab.evidence.list().items) == pytest.approx(log_odds)
+    assert found.e_support == pytest.approx(math.exp(for_it))
+    assert found.e_refute == pytest.approx(math.exp(against_it))
     assert lab.evidence.refold(check=True) == []
 
 
@@ -172,7 +180,7 @@ def test_a_smaller_metric_may_be_the_better_one(lab: Lab) -> None:
 
 
 def test_a_baseline_that_is_an_experiment(lab: Lab) -> None:
-    command = _values(lab, 1.6, 1.58, 1.0, 1.02, 0.98, 1.01)
+    command = _values(lab, 1.2, 1.25, 1.0, 1.02, 0.98, 1.01)
     baseline = lab.experiments.propose(command=command, metric="acc", replicates=4)
     hypothesis = lab.hypotheses.add("acc rises", metric="acc", direction="max", mde=0.1, baseline=baseline.id)
     claim = lab.experiments.propose(hypothesis.id, command=command, replicates=2)
@@ -188,10 +196,9 @@ def test_a_baseline_that_is_an_experiment(lab: Lab) -> None:
         seen.append(lab.hypotheses.get(hypothesis.id).confidence)
     assert len(set(seen)) == 4  # each run of the baseline refolds the claim
     # Nothing was declared of the noise: the spread of both is all that is known.
-    differences, base = [1.6 - 1.0025, 1.58 - 1.0025], [1.0, 1.02, 0.98, 1.01]
-    squares = sum((value - 1.0025) ** 2 for value in base)
-    lbf = _log_bayes_factor(differences, mde=0.1, tau=0.025, noise=0.0, nu0=0.0, baseline_n=4, baseline_ss=squares)
-    assert seen[-1] == pytest.approx(1 / (1 + math.exp(-lbf)), abs=1e-9)
+    base = [1.0, 1.02, 0.98, 1.01]
+    for n in range(1, 5):
+        assert seen[n - 1] == pytest.approx(_judged([1.2, 1.25], base[:n], shared=2), abs=1e-9)
     assert lab.hypotheses.get(hypothesis.id).status == "supported"
     assert [row.experiment_id for row in lab.evidence.list().items] == [claim.id, claim.id]
     assert lab.evidence.refold(check=True) == []
@@ -214,8 +221,11 @@ def test_seeds_are_drawn_from_project_group_and_replicate(lab: Lab) -> None:
     command = _values(lab, 1.0, 1.02, 1.5, 1.55, 1.5, 1.6)
     baseline = lab.experiments.propose(command=command, metric="acc", replicates=2)
     hypothesis = lab.hypotheses.add("acc rises", metric="acc", direction="max", mde=0.1, baseline=baseline.id)
-    paired = lab.experiments.propose(hypothesis.id, command=command, replicates=2, paired=True, noise=0.05)
-    plain = lab.experiments.propose(hypothesis.id, command=command, replicates=2, config={"n": 1}, noise=0.05)
+    paired = lab.experiments.propose(hypothesis.id, command=command, replicates=2, noise=0.05)
+    plain = lab.experiments.propose(
+        hypothesis.id, command=command, replicates=2, config={"n": 1}, noise=0.05, paired=False
+    )
+    assert (paired.design.paired, plain.design.paired) == (True, False)
     seeds = {}
     for experiment in (baseline, paired, plain):
         lab.experiments.approve(experiment.id)
@@ -233,12 +243,17 @@ def test_a_paired_design_compares_seed_by_seed(lab: Lab) -> None:
     command = _values(lab, 1.0, 5.0, 9.0, 1.51, 5.49, 9.5)
     baseline = lab.experiments.propose(command=command, metric="acc", replicates=3)
     hypothesis = lab.hypotheses.add("acc rises", metric="acc", direction="max", mde=0.1, baseline=baseline.id)
-    claim = lab.experiments.propose(hypothesis.id, command=command, replicates=3, paired=True, noise=0.05)
+    claim = lab.experiments.propose(hypothesis.id, command=command, replicates=3, noise=0.05)
     for experiment in (baseline, claim):
         lab.experiments.approve(experiment.id)
         _run(lab, experiment, 3)
-    lbf = _log_bayes_factor([0.51, 0.49, 0.5], mde=0.1, tau=0.025, noise=0.05)
-    assert lab.hypotheses.get(hypothesis.id).confidence == pytest.approx(1 / (1 + math.exp(-lbf)), abs=1e-6)
+    found, values = lab.hypotheses.get(hypothesis.id), ([1.51, 5.49, 9.5], [1.0, 5.0, 9.0])
+    assert found.confidence == pytest.approx(_judged(*values, shared=3, noise=0.05), abs=1e-6)
+    assert found.status == "supported"
+    assert 0.3 < _judged(*values, noise=0.05) < 0.7, "on other seeds the same values say nothing"
+    # The mean of what both arms and what their pairs say, and the arms show nothing of it: half at most.
+    alone, _ = _log_e_values([0.51, 0.49, 0.5], mde=0.1, tau=0.025, noise=0.05)
+    assert math.exp(alone) / 2 <= found.e_support <= math.exp(alone) / 2 + 1
 
 
 def test_a_retry_keeps_its_seed(lab: Lab, campaign: Campaign) -> None:
@@ -324,17 +339,25 @@ def test_a_killed_run_is_gone_and_is_no_evidence(lab: Lab, campaign: Campaign) -
         lab.runs.kill(run.id)
 
 
+_MUTE = "noise unknown: one more replicate"
+
+
 def test_the_same_value_from_every_seed_counts_once(lab: Lab, campaign: Campaign) -> None:
     hypothesis, experiment = campaign("echo acc=1.5", replicates=3)
     _run(lab, experiment)
     once = lab.hypotheses.get(hypothesis.id)
     _run(lab, experiment, 2)
     found = lab.hypotheses.get(hypothesis.id)
-    assert (found.confidence, found.flags) == (once.confidence, ("seed not applied",))
+    assert (found.confidence, once.confidence) == (0.5, 0.5), "one run says nothing, nor does its copy"
+    assert (once.flags, found.flags) == ((_MUTE,), (_MUTE, "seed not applied"))
 
 
 def test_too_few_replicates_decide_nothing(lab: Lab, campaign: Campaign) -> None:
-    hypothesis, experiment = campaign(replicates=2)
+    lab.settings.set_methodology("min_replicates", "3")
+    hypothesis, experiment = campaign(replicates=3)
+    _run(lab, experiment)
+    found = lab.hypotheses.get(hypothesis.id)
+    assert (found.confidence, found.flags) == (0.5, (_MUTE,)), "of one run no noise is known, whatever was declared"
     _run(lab, experiment)
     found = lab.hypotheses.get(hypothesis.id)
     assert found.confidence > 0.8
