@@ -2,19 +2,23 @@
 
 `tests/fixtures/projects/N` holds a project of release N with each bundled store, and the export of its record: 1 of the
 first one, 2 of the one that brought trust, nonces and versions of the code. They are never made anew: a change that
-cannot read them needs an upgrade (`perpetual.lab.schema_upgrades`).
+cannot read them needs an upgrade (`perpetual.lab.schema_upgrades`). Their evidence was weighed by earlier rules: the
+first opening folds it anew, which one event says.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perpetual import Lab
 from perpetual.testing.projects import trust_project
+from perpetual.toolkit.status_file import RULES
 
 PROJECTS = Path(__file__).parents[1] / "fixtures" / "projects"
 KEPT = sorted(str(path.relative_to(PROJECTS)) for path in PROJECTS.glob("*/*") if path.is_dir())
@@ -34,17 +38,61 @@ def test_there_are_kept_projects() -> None:
     assert {"1/sqlite", "1/tinydb", "2/sqlite", "2/tinydb"} <= set(KEPT)
 
 
+_FOLDED = {
+    "confidence", "log_odds", "e_support", "e_refute", "false_alarm_bound", "n_measured", "counting", "flags",
+    "decided_by", "effect", "assumes", "sentence", "needs", "cautions",
+}  # fmt: skip
+
+
+def _rows(export: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """The bodies of an export's rows, by kind and id."""
+    found = [json.loads(line) for line in export.read_text().splitlines()]
+    return {(row["kind"], row["id"]): row["body"] for row in found if "kind" in row}
+
+
+def _changed_rules(lab: Lab) -> list[dict[str, Any]]:
+    return [dict(event.payload) for event in lab.events() if event.kind == "rules_changed"]
+
+
 def test_a_kept_project_is_read_as_it_was(frozen: tuple[Lab, Path], tmp_path: Path) -> None:
     lab, export = frozen
     assert lab.storage.verify() == []
     lab.storage.export_file(tmp_path / "again.jsonl")
-    assert (tmp_path / "again.jsonl").read_bytes() == export.read_bytes()
+    kept, found = _rows(export), _rows(tmp_path / "again.jsonl")
+    (added,) = found.keys() - kept.keys()
+    assert (added[0], found[added]["kind"]) == ("event", "rules_changed")
+    assert kept.keys() < found.keys()
+    for key, body in kept.items():
+        if key[0] == "hypothesis":  # what was stated stays; what follows from the ledger is new
+            assert {name: value for name, value in body.items() if name not in _FOLDED} == {
+                name: value for name, value in found[key].items() if name not in _FOLDED
+            }
+        else:
+            assert found[key] == body
     statuses = {item.id: item.status for item in lab.hypotheses.list().items}
     assert statuses == {"h1": "supported", "h2": "open", "h3": "open"}
     runs = {run.id: run.status for run in lab.runs.list().items}
     assert runs == {"r1": "done", "r2": "done", "r3": "failed"}
     assert lab.memory.read("notes/warm-up.md") == "# Warm-up\n\nuseful from 300 steps on\n"
     assert lab.budget.totals()["limit_gpu_hours"] == 8.0
+
+
+def test_a_kept_project_is_folded_anew_once(frozen: tuple[Lab, Path]) -> None:
+    lab, export = frozen
+    (told,) = _changed_rules(lab)
+    assert told["rules"] == RULES
+    assert [*told["hypotheses"]] == ["h1"], "the only one with measured evidence"
+    was, now = told["hypotheses"]["h1"]["was"], told["hypotheses"]["h1"]["is"]
+    before, after = _rows(export)["hypothesis", "h1"], lab.hypotheses.get("h1")
+    assert {name: was[name] for name in ("confidence", "e_support")} == {
+        name: before[name] for name in ("confidence", "e_support")
+    }
+    assert (now["confidence"], now["status"]) == (after.confidence, after.status)
+    assert now["e_support"] < was["e_support"], "two runs of unknown noise say less than they did"
+    assert (after.sentence or "").startswith("Leans to help:")
+    with Lab.open(lab.root) as again:
+        assert _changed_rules(again) == [told]
+        assert again.storage.verify() == []
 
 
 def test_a_kept_project_goes_on(frozen: tuple[Lab, Path]) -> None:
@@ -64,5 +112,7 @@ def test_a_kept_export_is_taken_over(tmp_path: Path) -> None:
     for export in sorted(PROJECTS.glob("*/export.jsonl")):
         with Lab.init(tmp_path / export.parent.name, name="later") as lab:
             lab.storage.import_file(export)
+        with Lab.open(tmp_path / export.parent.name) as lab:
+            assert [[*told["hypotheses"]] for told in _changed_rules(lab)] == [["h1"]]
             assert lab.storage.verify() == []
             assert [item.id for item in lab.hypotheses.list().items] == ["h1", "h2", "h3"]
