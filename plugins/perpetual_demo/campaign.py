@@ -2,7 +2,8 @@
 
 Imported by the demo's command and by the tests. Effects and run times below were measured with 33 to 64 seeds an arm
 on Python 3.11, 3.12 and 3.13, whose documentation texts differ; an effect is what the treatment saves, in bits per
-character.
+character. In 500 draws of the seeds from 30 measured ones (Python 3.11), each of the four decided claims came out as
+expected with an e-value of 20 or more, and so did its mirror image. The open one stayed open in 298 of 300.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ __all__ = [
     "METRIC",
     "MIN_REPLICATES",
     "REPLICATES",
+    "SURE",
     "Claim",
     "Expected",
     "swapped",
@@ -32,6 +34,7 @@ METRIC = "val_bpc"
 DIRECTION = "min"
 REPLICATES = 4  # of each arm, at most
 MIN_REPLICATES = 2  # of the treatment, before a verdict
+SURE = 0.96  # confidence for a verdict: odds of 24 to 1, so that "Helps" is said (e of 20) and not "Leans to help"
 MAX_CONCURRENT_RUNS = 2
 COST_RUN_HOURS = 0.0001  # declared cost of a run: 0.1 to 0.4 s of one core
 
@@ -40,10 +43,11 @@ _MIRRORED: dict[Expected, Expected] = {"supported": "refuted", "refuted": "suppo
 
 @dataclass(frozen=True)
 class Claim:
-    """A hypothesis: the treatment's val_bpc is lower than the baseline's; an effect of `mde` is weighed against none.
+    """A hypothesis: the treatment's val_bpc is lower than the baseline's, by any amount. It is planned for `mde`.
 
     `baseline` and `treatment` are what follows `train.py` on the command line. `expected` is the verdict that the
-    measured effect leads to. `mirror` is the statement of the opposite claim, with the arms exchanged.
+    measured effect leads to. `mirror` is the statement of the opposite claim, with the arms exchanged. A paired
+    treatment trains on the baseline's seeds, so on the same texts.
     """
 
     key: str
@@ -53,6 +57,7 @@ class Claim:
     treatment: str
     mde: float
     expected: Expected
+    paired: bool = True
 
     def swapped(self) -> Claim:
         """Returns the opposite claim: what was the baseline is now the treatment."""
@@ -64,6 +69,7 @@ class Claim:
             treatment=self.baseline,
             mde=self.mde,
             expected=_MIRRORED[self.expected],
+            paired=self.paired,
         )
 
 
@@ -120,7 +126,9 @@ CAMPAIGN: tuple[Claim, ...] = (
         mde=0.2,
         expected="refuted",
     ),
-    Claim(  # effect +0.008, sd of the arms .05/.06: four replicates tell it neither from 0 nor from 0.02
+    # Effect +0.007, sd of the arms .05/.05: on texts of their own four replicates tell it neither from 0 nor from 0.02.
+    # On the same texts they would: the differences have an sd of .002.
+    Claim(
         key="discount",
         statement="In a 5-gram model with absolute discounting, a discount of 0.85 predicts unseen documentation "
         "better than 0.75.",
@@ -130,5 +138,6 @@ CAMPAIGN: tuple[Claim, ...] = (
         treatment="--order 5 --smoothing discount --discount 0.85",
         mde=0.02,
         expected="open",
+        paired=False,
     ),
 )

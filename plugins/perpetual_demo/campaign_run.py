@@ -26,6 +26,8 @@ METHODOLOGY: dict[str, object] = {
     "auto_propose": False,  # it is what it registers, so that it comes out the same however it was interrupted
     "max_concurrent_runs": data.MAX_CONCURRENT_RUNS,
     "min_replicates": data.MIN_REPLICATES,
+    "confidence_support_threshold": data.SURE,
+    "confidence_refute_threshold": round(1 - data.SURE, 6),
     "kill_grace_s": 2.0,
 }
 _WAIT_S = 5.0  # at most, for one of the live runs to end
@@ -75,6 +77,7 @@ def register(lab: Lab, claims: Sequence[Claim], *, replicates: int = data.REPLIC
             command=_command(claim.treatment),
             title=claim.treatment,
             baseline=baseline.id,
+            paired=claim.paired,
             replicates=replicates,
             cost_run_hours=data.COST_RUN_HOURS,
             idempotency_key=f"demo:{claim.key}:treatment",

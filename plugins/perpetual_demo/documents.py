@@ -8,11 +8,12 @@ __all__ = ["Demo", "DemoVerdict"]
 
 
 class DemoVerdict(TypedDict):
-    """What the demo found out about one hypothesis; `nats` is its measured evidence."""
+    """What the demo found out about one hypothesis: the verdict's sentence, and its measured evidence in `nats`."""
 
     id: str
     statement: str
     status: str
+    sentence: str | None
     confidence: float
     false_alarm_bound: float | None
     evidence: int
