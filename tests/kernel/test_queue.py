@@ -80,3 +80,23 @@ def test_a_run_that_cannot_be_started_has_failed_and_is_no_problem_of_the_queue(
         assert told["problems"] == []
         assert [(change["from"], change["to"]) for change in told["changes"]] == [("queued", "failed")]
         assert "could not be started" in (lab.runs.get(run.id).reason or "")
+
+
+def test_runs_of_both_arms_of_a_comparison_start_in_an_order_drawn_by_lot(project: Path) -> None:
+    """A machine that drifts then meets both arms alike."""
+    with opened(project) as lab:
+        lab.queue.set_state("paused")
+        hypothesis = lab.hypotheses.add("it helps")
+        base = lab.experiments.propose(None, command="echo m: 1", metric="m", direction="max", replicates=6)
+        claim = lab.experiments.propose(
+            hypothesis.id, command="echo m: 2", metric="m", direction="max", mde=1.0, baseline=base.id, replicates=6
+        )
+        other = lab.experiments.propose(None, command="echo n: 1", metric="n", replicates=2)
+        for experiment in (base, claim, other):
+            lab.experiments.approve(experiment.id)
+            lab.runs.launch(experiment.id, every=True)
+        order = [run.experiment_id for run in lab.queue.waiting().items if run.experiment_id != other.id]
+        assert order == [run.experiment_id for run in lab.queue.waiting().items if run.experiment_id != other.id]
+        assert sorted(order) == sorted([base.id, claim.id] * 6)
+        turns = sum(one != next_one for one, next_one in zip(order, order[1:], strict=False))
+        assert turns >= 3, order  # one after the other would turn once

@@ -5,6 +5,7 @@ Used by launches and starts. What the driver must be asked for comes last.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from perpetual.lab.engines.placing import Surveys, need_of, placer_of, request_o
 from perpetual.lab.engines.schedulers import is_of_this_machine, queues, scheduler_name, scheduler_of
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, RunRow
 from perpetual.lab.ledger.runs import RunRecords
+from perpetual.science.strategies import uniform
 from perpetual.slots.placement import Lease, QueuedRun, Waits
 from perpetual.slots.scheduler import LaunchError
 from perpetual.toolkit.platform import available_cpus, memory_bytes
@@ -52,12 +54,43 @@ class Moment:
 
     @cached_property
     def queue(self) -> list[tuple[tuple[float, float, float], RunRow]]:
-        """Returns the queued runs with their ranks, in the order in which they start: by priority, score and age."""
-        ctx = self._ctx
-        queued = ctx.store.find(RUN, status="queued")
-        experiments = {id: ctx.need(EXPERIMENT, id) for id in {run.body["experiment_id"] for run in queued}}
-        ranked = [(_rank(experiments[run.body["experiment_id"]].body, run.number), run) for run in queued]
+        """Returns the queued runs with their ranks, in the order in which they start: by priority, score and age.
+
+        Runs of a baseline and of what is compared with it start in an order drawn by lot, so that a drift of the
+        machine meets both arms alike.
+        """
+        ranked = []
+        for run in self._queued:
+            id = run.body["experiment_id"]
+            ranked.append((self.rank(id, self._waiting[id], run.number), run))
         return sorted(ranked, key=lambda each: each[0])
+
+    @cached_property
+    def _queued(self) -> list[RunRow]:
+        return self._ctx.store.find(RUN, status="queued")
+
+    @cached_property
+    def _waiting(self) -> dict[str, ExperimentBody]:
+        """Returns the experiments that have queued runs."""
+        return {id: self._ctx.need(EXPERIMENT, id).body for id in {run.body["experiment_id"] for run in self._queued}}
+
+    @cached_property
+    def _compared(self) -> dict[str, float]:
+        """Returns the baselines of queued claims, with the best score of those."""
+        found: dict[str, float] = {}
+        for body in self._waiting.values():
+            if isinstance(baseline := body["design"]["baseline"], str):
+                found[baseline] = max(found.get(baseline, 0.0), body["score"]["score"] or 0.0)
+        return found
+
+    def rank(self, id: str, body: ExperimentBody, number: float) -> tuple[float, float, float]:
+        """Returns the place of a run of that number in the queue, the first being the smallest."""
+        baseline = body["design"]["baseline"]
+        group = id if id in self._compared else baseline if isinstance(baseline, str) else None
+        if group is None:
+            return (-body["priority"], -(body["score"]["score"] or 0.0), number)
+        lot = number if math.isinf(number) else uniform(self._ctx.config.project_id, group, number)
+        return (-body["priority"], -self._compared.get(group, body["score"]["score"] or 0.0), lot)
 
 
 def room(
@@ -96,15 +129,11 @@ def room(
     return surveys.of(experiment).reserve(view, request_of(ctx, experiment, need, run), take=take)
 
 
-def _rank(experiment: ExperimentBody, number: float) -> tuple[float, float, float]:
-    return (-experiment["priority"], -(experiment["score"]["score"] or 0.0), number)
-
-
 def _before(
     ctx: Context, experiment: ExperimentRow, moment: Moment, run: RunRow | None, placer: str | None
 ) -> Iterator[QueuedRun]:
     """Yields the queued runs before this one, of the same placement, that nothing but GPUs can hold back."""
-    own = _rank(experiment.body, float("inf") if run is None else run.number)
+    own = moment.rank(experiment.id, experiment.body, float("inf") if run is None else run.number)
     for rank, other in moment.queue:
         if rank >= own:
             return
