@@ -66,8 +66,14 @@ def _hypothesis(item: HypothesisLine, cautions: dict[str, list[str]]) -> str:
     return (
         f"- {item['id']} [{item['status']}] confidence {item['confidence']:.2f} "
         f"({_bound(item)}, {_rows(item)}{remarks}): "
-        f"{_line(item['statement'])}"
+        f"{_line(item['statement'])}{_verdict(item)}"
     )
+
+
+def _verdict(item: HypothesisLine) -> str:
+    """Returns the verdict's sentence up to its bound, which stands beside the confidence; empty before any."""
+    said = item.get("sentence") or ""
+    return f" -> {_line(said.partition('; a ')[0], 110)}" if said else ""
 
 
 def _result(item: ResultLine) -> str:

@@ -266,6 +266,7 @@ def status_text(status: LabStatus, *, for_agent: bool = False) -> str:
         lines += [
             f"  {item['id']:<5} {item['status']:<9} {item['confidence']:.3f}  {_plain(item['statement'])}"
             + ("  (stale)" if item.get("stale") else "")
+            + (f"\n        {_plain(said.partition('; a ')[0])}" if (said := item.get("sentence")) else "")
             for item in status["hypotheses"]
         ]
         left = status["hypotheses_total"] - len(status["hypotheses"])

@@ -53,6 +53,7 @@ class Effect(TypedDict):
     experiments: list[str]
     baseline: float | str
     how: str
+    shrunk: NotRequired[float | None]  # drawn towards none, since what looks good when it is stopped is overstated
 
 
 class Differing(TypedDict):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NotRequired
 
 from perpetual.documents import TypedDict
+from perpetual.documents.ledger import Effect
 from perpetual.documents.trust import TrustNow
 
 
@@ -45,6 +46,8 @@ class HypothesisLine(TypedDict):
     evidence_count: int
     counting: int | None
     decided_by: str | None
+    effect: Effect | None
+    sentence: str | None  # the verdict for a reader without statistics
     stale: NotRequired[bool]  # it rests on a comparison of different code, data or environment
 
 

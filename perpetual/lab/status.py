@@ -262,6 +262,8 @@ def _hypothesis_line(body: HypothesisBody) -> HypothesisLine:
         "evidence_count": body["evidence_count"],
         "counting": body.get("counting"),
         "decided_by": body.get("decided_by"),
+        "effect": body.get("effect"),
+        "sentence": body.get("sentence"),
     }
 
 

@@ -17,7 +17,7 @@ from perpetual.science.rates import Count, log_e_above, rate_interval
 if TYPE_CHECKING:
     Design = Mapping[str, Any]
 
-__all__ = ["Measured", "Said", "effect_interval", "weigh_designs", "weigh_rates"]
+__all__ = ["Measured", "Said", "effect_interval", "shrunk", "weigh_designs", "weigh_rates"]
 
 
 class Measured(NamedTuple):
@@ -229,6 +229,8 @@ def _effect(arms: _Arms, settings: _Terms) -> tuple[float | None, float | None, 
     if not settings.is_paired or len(pairs) < 2:
         return (value, *_around(value, alone, 0.05), alone)
     together = paired(pairs, tau=_tau_of_mean(settings.tau, arms.own), luck=settings.luck)
+    if together is None:  # the pairs do not differ among each other, and show no noise
+        return (value, *_around(value, alone, 0.05), alone)
     own = math.fsum(pairs) / len(pairs)
     bounds = [_around(value, alone, 0.025), _around(own, together, 0.025)]
     low = max((each for each, _ in bounds if each is not None), default=None)
@@ -281,8 +283,9 @@ def effect_interval(
     luck: float = 0.0,
     typed_n: float | None = None,
     is_rate: bool = False,
-) -> tuple[Interval, str]:
-    """Returns the effect of one design with the 95 % confidence sequence of its fold, and how it was made.
+    planned: float | None = None,
+) -> tuple[Interval, str, float | None]:
+    """Returns the effect of one design with its confidence sequence, how that was made, and the effect shrunk.
 
     Args:
         own: seed and value of each run, one at least, oriented.
@@ -291,6 +294,7 @@ def effect_interval(
         luck: sd that the choice of test items gives.
         typed_n: runs, or trials, that a number was measured with.
         is_rate: whether values are successes.
+        planned: the effect that was planned for, by which it is shrunk.
     """
     n, values = len(own), [value for _, value in own]
     against = [] if isinstance(baseline, float | int) else [value for _, value in baseline]
@@ -298,9 +302,9 @@ def effect_interval(
     if is_rate:
         count = [math.fsum(against), len(against)] if against else [mean * (typed_n or 0), typed_n]
         said = weigh_rates({"baseline_count": count} if against or typed_n else {"rate": mean}, values)
-        return Interval(n, said.value or 0.0, None, said.low, said.high, 0.0), "95 % at every look, of rates"
+        return Interval(n, said.value or 0.0, None, said.low, said.high, 0.0), "95 % at every look, of rates", None
     if len({*values}) == 1 and n > 1:
-        return Interval(n, values[0] - mean, 0.0, None, None, 0.0), "every run measured the same, no interval"
+        return Interval(n, values[0] - mean, 0.0, None, None, 0.0), "every run measured the same, no interval", None
     seeds = [] if isinstance(baseline, float | int) else [seed for seed, _ in baseline]
     arms = _Arms([values], [[seed for seed, _ in own]], against, seeds)
     tamed, moved = _tamed(arms)
@@ -311,8 +315,20 @@ def effect_interval(
     sd = math.sqrt(arm(values).ss / (n - 1)) if n > 1 else None
     interval = Interval(n, value or 0.0, sd, low, high, found.nu if found is not None else 0.0)
     if low is None:
-        return interval, "one run, no interval" if n == 1 else "no interval yet"
+        return interval, "one run, no interval" if n == 1 else "no interval yet", None
     how = "from a constant" if not against else "of both arms"
     if len(_pairs(tamed, tamed.own, 1.0)[0]) > 1:
         how = "of both arms and of their pairs by seed"
-    return interval, f"95 % at every look, {how}" + (f"; {moved} outlier moved" if moved else "")
+    how = f"95 % at every look, {how}" + (f"; {moved} outlier moved" if moved else "")
+    return interval, how, shrunk(value, found, planned)
+
+
+def shrunk(value: float | None, found: Statistic | None, planned: float | None) -> float | None:
+    """Returns the effect drawn towards none: its mean under a normal prior whose sd is the effect planned for.
+
+    What was stopped because it looked good is overstated by its mean. Source: Efron and Morris (1973), Stein's
+    estimation rule and its competitors, Journal of the American Statistical Association 68.
+    """
+    if value is None or found is None or not planned:
+        return None
+    return value * planned * planned / (planned * planned + found.v + found.fixed)

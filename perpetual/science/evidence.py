@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
 
-from perpetual.science.designs import Measured, Said, weigh_designs, weigh_rates
+from perpetual.science.designs import Measured, Said, shrunk, weigh_designs, weigh_rates
 from perpetual.science.evalues import either
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         n_baseline: int | None
         metric: object
         sd: float | None  # noise of one run
+        shrunk: float | None  # the value drawn towards none, by the effect planned for
 
     class Confidence(TypedDict):
         """What `confidence` returns."""
@@ -474,6 +475,7 @@ def _effect(weighed: Sequence[_Weight], designs: Mapping[str, Design]) -> Effect
         "n_baseline": len(sampled) or int(typed) or None,
         "metric": first.get("metric"),
         "sd": math.sqrt(known.v * known.n) if known is not None else None,
+        "shrunk": shrunk(value, known, first.get("mde")),
     }
 
 

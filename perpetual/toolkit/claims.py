@@ -13,7 +13,7 @@ from perpetual.toolkit.units import shown_number
 if TYPE_CHECKING:
     from perpetual.documents.ledger import Effect
 
-__all__ = ["WORDS", "claim_in_words", "effect_in_words", "effect_word"]
+__all__ = ["WORDS", "claim_in_words", "effect_in_words", "effect_word", "short_effect"]
 
 _WAYS = {"max": "higher", "min": "lower"}
 # Every face explains these words of its answers with these lines; docs/concepts.md has them too.
@@ -23,6 +23,7 @@ WORDS = {
     "confidence": "how likely the claim is, from 0 to 1, by prior and evidence",
     "effect": "the change against the baseline; positive is better",
     "interval": "the effects that the runs agree with: right in 95 of 100 labs, however often one looks",
+    "shrunk": "the effect drawn towards none: one that is stopped because it looks good is overstated",
     "evidence": "rows that are only added: one for each run that counts, each opinion",
     "false-alarm bound": "if the verdict were wrong, evidence this strong would come up at most this often",
 }
@@ -48,7 +49,19 @@ def effect_in_words(effect: Effect, direction: str | None) -> str:
     against = f"{effect['n_baseline']} of {effect['baseline']}" if effect["n_baseline"] else f"{effect['baseline']:g}"
     runs = "1 run" if effect["n"] == 1 else f"{effect['n']} runs"
     size = f"{shown_number(value, '+.3g')} {effect['metric']} ({effect_word(value, low, high, direction)})"
-    return f"{size}{interval}; {runs} against {against}"
+    small = effect.get("shrunk")
+    drawn = "" if small is None else f", {shown_number(small, '+.3g')} shrunk"
+    return f"{size}{interval}{drawn}; {runs} against {against}"
+
+
+def short_effect(effect: Effect | None) -> str:
+    """Returns an effect for a table: its value with its interval, and the runs of both arms; empty without one."""
+    if effect is None:
+        return ""
+    low, high = effect["low"], effect["high"]
+    interval = "" if low is None or high is None else f" ({low:.2g} to {high:.2g})"
+    others = f" v {effect['n_baseline']}" if effect["n_baseline"] else ""
+    return f"{effect['value']:+.2g}{interval}, {effect['n']}{others}"
 
 
 def claim_in_words(

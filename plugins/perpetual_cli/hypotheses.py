@@ -8,7 +8,7 @@ import click
 
 from perpetual.api import CliContext, OpenGroup, json_object, json_option, key_option, page_options, pass_cli, printable
 from perpetual.science.versions import is_stale
-from perpetual.toolkit.claims import WORDS, claim_in_words, effect_in_words
+from perpetual.toolkit.claims import WORDS, claim_in_words, effect_in_words, short_effect
 from perpetual.toolkit.units import counted, shown_bound, shown_number
 from perpetual_cli.words import verbose_option
 
@@ -89,13 +89,13 @@ def list_(cli: CliContext, status: str | None, limit: int, cursor: str | None, v
         "hypotheses",
         [to_json(item) for item in page.items],
         page.next_cursor,
-        ("id", "status", "confidence", "false-alarm bound", "evidence", "statement", "tags"),
+        ("id", "status", "effect", "confidence", "false-alarm bound", "statement", "tags"),
         lambda item: (
             item["id"],
             item["status"] + _by_hand(item) + (", stale" if is_stale(item["flags"]) else ""),
+            short_effect(item["effect"]),
             f"{item['confidence']:.3f}",
             shown_bound(item["false_alarm_bound"]),
-            str(item["evidence_count"] if item["counting"] is None else item["counting"]),
             item["statement"],
             " ".join(item["tags"]) if verbose else "",
         ),

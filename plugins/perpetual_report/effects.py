@@ -183,7 +183,7 @@ def _interval(
         middle = sum(value for _, value in others) / len(others)
     else:
         others = middle = oriented(against)
-    interval, how = effect_interval(
+    interval, how, _ = effect_interval(
         [(seed, oriented(value)) for seed, value in own],
         others,
         tau=design.tau or 0.0,

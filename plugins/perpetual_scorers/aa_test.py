@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.api import Conflict, PerpetualError, Refused, UsageError
-from perpetual.science.judgement import luck_of_rate
+from perpetual.science.rates import luck_of_rate
 from perpetual.science.versions import samples_of
 from perpetual.toolkit.units import counted, finite
 from perpetual_scorers import aa_plan

@@ -47,13 +47,14 @@ def effect_of(design: DesignBody, members: Sequence[str], compared: Sequence[Com
         others = oriented(each.baseline)
     items = design.get("items")
     raw = [value for _, value in own] + [*(each.baseline.values() if isinstance(each.baseline, dict) else ())]
-    interval, how = effect_interval(
+    interval, how, small = effect_interval(
         [(seed, oriented(value)) for seed, value in own],
         others,
         tau=design["tau"] or 0.0,
         luck=(luck_of_rate(raw, items) if items else None) or 0.0,
         typed_n=design.get("baseline_runs"),
         is_rate=is_rate,
+        planned=design["mde"],
     )
     return {
         "value": interval.mean,
@@ -66,6 +67,7 @@ def effect_of(design: DesignBody, members: Sequence[str], compared: Sequence[Com
         "experiments": [id for id in members if any(row["experiment_id"] == id for row in each.rows)],
         "baseline": design["baseline"],
         "how": how,
+        "shrunk": small,
     }
 
 
