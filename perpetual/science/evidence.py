@@ -42,7 +42,9 @@ if TYPE_CHECKING:
         n: int
         n_baseline: int | None
         metric: object
+        designs: list[str]  # that were weighed together
         sd: float | None  # noise of one run
+        declared_sd: float  # of luck that all runs share, as declared or from test items
         shrunk: float | None  # the value drawn towards none, by the effect planned for
 
     class Confidence(TypedDict):
@@ -474,7 +476,9 @@ def _effect(weighed: Sequence[_Weight], designs: Mapping[str, Design]) -> Effect
         "n": sum(found.counts),
         "n_baseline": len(sampled) or int(typed) or None,
         "metric": first.get("metric"),
+        "designs": [*found.designs],
         "sd": math.sqrt(known.v * known.n) if known is not None else None,
+        "declared_sd": math.sqrt(known.fixed) if known is not None else 0.0,
         "shrunk": shrunk(value, known, first.get("mde")),
     }
 

@@ -14,6 +14,7 @@ __all__ = ["Count", "item_luck", "log_e_above", "luck_of_rate", "rate_interval"]
 
 _EDGE = 1e-9
 _STEPS = 32
+_LEAST_PERCENT = 2.0  # values that all lie below are no percentages
 _EDGES = 14  # bisections of an edge of an interval
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
@@ -126,7 +127,7 @@ def luck_of_rate(values: Sequence[float], items: float) -> float | None:
     if not items > 1:
         raise ValueError(f"items must be above 1, not {items:g}")
     scale = 1.0 if all(0 <= value <= 1 for value in values) else 100.0
-    if not values or not all(0 <= value <= scale for value in values):
+    if not values or not all(0 <= value <= scale for value in values) or (scale > 1 and max(values) < _LEAST_PERCENT):
         return None
     p = (math.fsum(values) / scale / len(values) * items + 1) / (items + 2)
     return scale * math.sqrt(2 * p * (1 - p) / items)

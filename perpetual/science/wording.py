@@ -84,11 +84,11 @@ def _more(effect: Effect, claim: str, mde: float | None) -> str:
     null = mde if claim == "at_least" and mde is not None else 0.0
     for_it = effect["value"] - null
     against_it = (mde or 0.0) - effect["value"]
-    options = [
-        runs
+    found = [
+        runs_for(gap, sd, effect["n_baseline"], SURE, tau=effect["declared_sd"], most=effect["n"] + MOST_MORE)
         for gap in (for_it, against_it)
-        if (runs := runs_for(gap, sd, effect["n_baseline"], SURE, most=effect["n"] + MOST_MORE)) is not None
     ]
+    options = [runs for runs in found if runs is not None]
     if not options:
         return f"{MOST_MORE} more runs like these would hardly decide"
     more = max(min(options) - effect["n"], 1)

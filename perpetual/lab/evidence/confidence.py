@@ -469,6 +469,7 @@ def folded(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -> 
         "needs": needs,
         "decided_by": decided_by,
         "sentence": _sentence(hypothesis, result, status, decided_by),
+        "together": result.said["effect"],
     }
     return cast(EvidenceFold, said)
 
@@ -522,7 +523,9 @@ def refold(ctx: Context, tx: LabTransaction, hypothesis_id: str, rows: Sequence[
         "status": status,
     }
     later = {name: value for name, value in found.items() if name in ("needs", "decided_by", "counting", "sentence")}
-    later["effect"] = headline(effects_of(ctx, hypothesis_id, rows))  # which older records do not have
+    later["effect"] = headline(
+        effects_of(ctx, hypothesis_id, rows), found["together"]
+    )  # which older records do not have
     later["cautions"] = cautioned(ctx, hypothesis, rows)
     later["assumes"] = assumed(ctx, hypothesis_id, rows)
     body |= {name: value for name, value in later.items() if value or name in body}

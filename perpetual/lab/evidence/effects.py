@@ -16,6 +16,7 @@ from perpetual.science.rates import luck_of_rate
 if TYPE_CHECKING:
     from perpetual.documents.ledger import Effect
     from perpetual.lab.bodies import DesignBody, FoldRow
+    from perpetual.science.evidence import Effect as Together
 
 __all__ = ["effect_of", "headline"]
 
@@ -71,11 +72,29 @@ def effect_of(design: DesignBody, members: Sequence[str], compared: Sequence[Com
     }
 
 
-def headline(effects: Mapping[str, Effect]) -> Effect | None:
+def headline(effects: Mapping[str, Effect], together: Together | None = None) -> Effect | None:
     """Returns the effect that stands for a hypothesis: of its design with most runs, the oldest of equals.
 
     Never the one with the largest effect: which one is shown must not depend on how it came out.
+
+    Args:
+        together: what designs that share a baseline showed as one arm, which is shown in place of one of them.
     """
+    if together is not None and len(together["designs"]) > 1:
+        members = [effects[name] for id in together["designs"] if (name := id.partition("/")[0]) in effects]
+        if members:
+            first = min(members, key=lambda one: int(one["experiments"][0][1:]))
+            return {
+                **first,
+                "value": together["value"],
+                "low": together["low"],
+                "high": together["high"],
+                "n": together["n"],
+                "n_baseline": together["n_baseline"],
+                "shrunk": together["shrunk"],
+                "experiments": [*dict.fromkeys(id for one in members for id in one["experiments"])],
+                "how": f"{first['how']}; {len(members)} designs as one arm",
+            }
     return min(effects.values(), key=lambda one: (-one["n"], int(one["experiments"][0][1:])), default=None)
 
 

@@ -16,6 +16,7 @@ from perpetual.lab.ledger.experiments import ExperimentRecords, design_key
 from perpetual.lab.permissions import is_agent
 from perpetual.records import ENDED
 from perpetual.science.judgement import drifts
+from perpetual.science.rates import luck_of_rate
 
 if TYPE_CHECKING:
     from perpetual.lab.bodies import DraftBody, FoldRow, SeenBefore
@@ -230,8 +231,12 @@ def assumptions(ctx: Context, experiment: ExperimentRow, compared: Sequence[Comp
     baseline = design["baseline"]
     if isinstance(baseline, float | int) and design.get("baseline_runs") is None:
         found.append(f"typed_baseline: {baseline:g} is taken as exact; --baseline-runs N says how many runs it was")
-    if design["kind"] == "gaussian" and design.get("items") is None:
+    items = design.get("items")
+    values = [value for each in compared for row in each.rows if (value := row["value"]) is not None]
+    if design["kind"] == "gaussian" and items is None:
         found.append("one_test_set: the choice of test items is not counted as chance; --items N counts it")
+    elif items is not None and values and luck_of_rate(values, items) is None:
+        found.append("one_test_set: --items counts the luck of rates and percentages, which these values are not")
     pairs = any(
         {row.get("seed") for row in each.rows} & {run.body["seed"] for run in each.against} for each in compared
     )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from perpetual.errors import Conflict, NotFound, UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import EVIDENCE, HYPOTHESIS, EvidenceRow, LabTransaction
 from perpetual.records import Evidence, Listing, from_json
 from perpetual.toolkit.units import finite, identifier
+
+if TYPE_CHECKING:
+    from perpetual.science.evidence import Effect
 
 __all__ = ["VERDICTS", "EvidenceFold", "EvidenceRecords"]
 
@@ -32,6 +35,7 @@ class EvidenceFold(TypedDict):
     needs: str | None
     decided_by: str | None
     sentence: str | None
+    together: Effect | None
 
 
 class EvidenceRecords:
