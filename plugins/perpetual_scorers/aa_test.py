@@ -28,7 +28,7 @@ from perpetual_scorers.aa_rules import RuleShare, rates
 
 if TYPE_CHECKING:
     from perpetual import Lab
-    from perpetual.api import Experiment, Run
+    from perpetual.api import Design, Experiment, Run
     from perpetual_scorers.documents import Aa, AaPlan, AaRule, AaRun
 
 __all__ = ["FEWEST_VALUES", "aa_analysis", "aa_plan_of", "aa_test"]
@@ -61,7 +61,7 @@ def aa_test(
         runs: of both arms together, an even number; None is 8, or what the test has.
         again: starts a new test beside those that are there.
         metric, direction: by default the experiment's, or those of a claim against it.
-        items: how many test items the metric is a share of, in one or in percent.
+        items: how many test items the metric is a share of, in one or in percent; by default as a design says it.
         mde: the effect that the advice and the lab's own rule are about; by default the smallest claimed against it.
         say: called with lines about the progress.
 
@@ -257,7 +257,9 @@ def _analysis(
         )
     spread, alike = noise(values), seed_correlation(values)
     trend = drift(values, direction=direction)
-    claimed = mde if mde is not None else _claimed(lab, source, metric)
+    designs = _designs(lab, source, metric)
+    claimed = mde if mde is not None else min((each.mde for each in designs if each.mde is not None), default=None)
+    items = items if items is not None else next((each.items for each in designs if each.items), None)
     effect = claimed if claimed is not None else spread.value or None
     ours = None if effect is None else our_rule(thresholds(lab), kind=source.design.kind, mde=effect, items=items)
     shares = rates(values, direction=direction, ours=ours)
@@ -330,10 +332,10 @@ def _measured(run: Run, session: str, metric: str, order: int) -> Measured:
     return Measured(value, run.id if run.seed is None else run.seed, float(order), session)
 
 
-def _claimed(lab: Lab, source: Experiment, metric: str) -> float | None:
-    """Returns the smallest effect that is claimed against the experiment, or by it; None if none is."""
-    designs = [item.design for item in aa_plan.experiments_of(lab) if source.id in (item.id, item.design.baseline)]
-    return min((each.mde for each in designs if each.mde is not None and each.metric == metric), default=None)
+def _designs(lab: Lab, source: Experiment, metric: str) -> list[Design]:
+    """Returns the designs of the experiment and of what is compared with it, as far as they are of this metric."""
+    found = [item.design for item in aa_plan.experiments_of(lab) if source.id in (item.id, item.design.baseline)]
+    return [each for each in found if each.metric == metric]
 
 
 def _pairs(runs: Sequence[tuple[Run, str]], test: AaTest | None) -> tuple[int, int]:
