@@ -150,10 +150,10 @@ def by_name(found: Sequence[RuleShare]) -> dict[str, RuleShare]:
 
 def test_rules_say_improved_as_often_as_normal_noise_makes_them() -> None:
     rng = Random("rules")
-    found = [by_name(rates(world(rng, own=2), direction="max", seed=n)) for n in range(30)]
+    found = [by_name(rates(world(rng, own=2), direction="max", seed=n)) for n in range(15)]
     for name in ("keep_if_better", "keep_if_better_3", "two_sigma", "permutation_peeking"):
         said = [each[name].said or 0.0 for each in found]
-        assert sum(said) / len(said) == pytest.approx(found[0][name].normal or 0.0, abs=0.035), name
+        assert sum(said) / len(said) == pytest.approx(found[0][name].normal or 0.0, abs=0.05), name
         assert all((each[name].low or 0.0) <= (each[name].said or 0.0) <= (each[name].high or 0.0) for each in found)
     assert found[0]["two_sigma"].promised == pytest.approx(0.0228, abs=1e-4)
     assert (found[0]["permutation_peeking"].normal or 0.0) > 0.05, "looking after each run costs its promise"
