@@ -291,5 +291,6 @@ def _alike(ctx: Context, body: DraftBody, but: set[object]) -> list[ExperimentRo
         if item.id not in but
         and item.body["runs"].get("done")
         and "approved_hash" in item.body  # adopted work ran elsewhere, and is shown as such
+        and any(not _is_mute(run) for run in _ended(ctx, item.id))  # what weighs nothing, as an A/A test's runs, passes
         and item.body["design"]["metric"] in (None, metric)
     ]
