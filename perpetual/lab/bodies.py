@@ -250,6 +250,7 @@ class RunBody(TypedDict):
     run_hours: float | None
     metrics: dict[str, float | None]
     metric_sources: dict[str, str]
+    items: NotRequired[str | None]
     log_dir: str
     git: GitBody
     tainted: bool

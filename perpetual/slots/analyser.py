@@ -70,10 +70,14 @@ class RunFolder:
 
 @dataclass(frozen=True, slots=True)
 class MetricValue:
-    """A number and where it stands, e.g. `stdout.log:41`; `value` None: there, but not a finite number."""
+    """A number and its place, e.g. `stdout.log:41`; `value` None: there, but not a finite number.
+
+    `items` are the scores of the test items behind it, in the items' order, where the run gave them.
+    """
 
     value: float | None
     source: str
+    items: tuple[float, ...] | None = None
 
 
 class MetricReader(ABC):

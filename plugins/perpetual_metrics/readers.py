@@ -15,6 +15,7 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,6 +50,7 @@ _NAME = r"[A-Za-z_][\w./-]{0,99}"
 _NUMBER = r"[+-]?(?:(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?|nan|NaN|NAN|inf|Infinity|Inf)"
 _TEXT = re.compile(rf"(?:^|[\s,;|])({_NAME})\s*+[:=]\s*+({_NUMBER})(?=$|[\s,;|%])")
 _CELL = re.compile(rf"{_NUMBER}\Z", re.IGNORECASE)
+_ITEMS = "items"  # of a line, or of results.json: the scores of the test items behind its numbers
 _BOOKKEEPING = frozenset({"step", "epoch", "time", "iteration"})  # a line's position, not its result
 
 
@@ -134,6 +136,16 @@ def _value(found: object, source: str) -> MetricValue | None:
     return MetricValue(number if math.isfinite(number) else None, source)
 
 
+def _scores(found: object) -> tuple[float, ...] | None:
+    """Returns the scores of test items: a list of numbers; None for anything else."""
+    if not isinstance(found, list) or not all(type(item) in (int, float, bool) for item in found):
+        return None
+    try:
+        return tuple(map(float, found))
+    except OverflowError:
+        return None
+
+
 def _of_typed(text: str) -> int | float:
     try:
         return int(text, 16) if "0x" in text[:3] else float(text)
@@ -166,11 +178,13 @@ class _Limited(MetricReader):
                 row = _parsed(text)
             except ValueError:
                 continue  # a line of a program's own output, or the torn last line of a killed run
-            for name, item in row.items() if isinstance(row, dict) else ():
-                if name not in _BOOKKEEPING:
-                    value = _value(item, f"{path.name}:{number}")
-                    if value is not None:
-                        found[name] = value
+            if isinstance(row, dict):
+                scores = _scores(row.get(_ITEMS))
+                for name, item in row.items():
+                    if name not in _BOOKKEEPING:
+                        value = _value(item, f"{path.name}:{number}")
+                        if value is not None:
+                            found[name] = value if scores is None else replace(value, items=scores)
         return found
 
 
@@ -190,8 +204,9 @@ class ResultsFile(_Limited):
             if isinstance(data, dict):
                 table = data.get("metrics", data)
                 pairs = table.items() if isinstance(table, dict) else ()
+                scores = _scores(data.get(_ITEMS))
                 values = {name: _value(item, f"{path.name}:{name}") for name, item in pairs}
-                return {name: value for name, value in values.items() if value is not None}
+                return {name: replace(value, items=scores) for name, value in values.items() if value is not None}
         return {}
 
 

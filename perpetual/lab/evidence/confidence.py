@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from perpetual.lab.context import Context
@@ -25,8 +26,9 @@ from perpetual.lab.ledger.experiments import ExperimentRecords, design_key
 from perpetual.lab.ledger.hypotheses import PRIORS
 from perpetual.lab.permissions import is_agent
 from perpetual.science.evidence import bound_of, confidence, live_rows
-from perpetual.science.rates import luck_of_rate
+from perpetual.science.rates import item_luck, luck_of_rate
 from perpetual.science.wording import sentence
+from perpetual.toolkit.item_scores import unpack
 
 if TYPE_CHECKING:
     from perpetual.documents.ledger import Effect
@@ -77,6 +79,7 @@ def oriented(
     against: Sequence[RunRow] = (),
     lost: Sequence[float | None] = (),
     baseline_lost: Sequence[float | None] = (),
+    luck: float | None = None,
 ) -> tuple[Model, list[FoldRow]] | None:
     """Returns the design and its rows as the science wants them: differences from the baseline, bigger is better.
 
@@ -86,6 +89,7 @@ def oriented(
         against: the baseline's runs, in the order of its values.
         lost: the last value that each run without a result had shown, None for one that had shown none.
         baseline_lost: the same of the baseline's runs.
+        luck: the sd that test items give, where the runs have their scores.
     """
     design = experiment.body["design"]
     if design["claim"] is None or baseline is None or baseline == {}:
@@ -120,13 +124,25 @@ def oriented(
         same = len({*sampled}) == 1
         model["baseline"] = [0.0 if same else sign * (value - mean) for value in sampled]
         model["baseline_seeds"] = [run.body["seed"] for run in against] or [None] * len(sampled)
-    if (items := design.get("items")) is not None:
+    if luck is not None:
+        model["luck"] = luck
+    elif (items := design.get("items")) is not None:
         values = [*sampled, *(value for row in rows if (value := row["value"]) is not None)]
         model["luck"] = luck_of_rate(values or [mean], items)
     shifted: list[FoldRow] = [
         {**row, "value": sign * (value - mean)} for row in rows if (value := row["value"]) is not None
     ]
     return model, shifted
+
+
+def _luck_of(ctx: Context, compared: Comparison) -> float | None:
+    """Returns the luck of test items by their scores; None without scores, or where they are not the same items."""
+    own, others = (
+        [unpack(packed) for run in runs if (packed := run.body.get("items")) is not None]
+        for runs in (_runs_of(ctx, compared.rows), compared.against)
+    )
+    sizes = {len(scores) for scores in [*own, *others]}
+    return item_luck(own, others) if own and len(sizes) == 1 and min(sizes) > 1 else None
 
 
 def _shared(design: DesignBody, against: Sequence[RunRow], mean: float) -> str:
@@ -196,6 +212,7 @@ def designs_of(
             seen = oriented(
                 first, each.baseline, each.rows, against=each.against, lost=[] if place else lost,
                 baseline_lost=baseline_lost,
+                luck=_luck_of(ctx, each),
             )  # fmt: skip
             if seen is None:
                 continue
@@ -215,13 +232,17 @@ def designs_of(
     return designs, ready, sorts
 
 
+def _runs_of(ctx: Context, rows: Iterable[FoldRow]) -> list[RunRow]:
+    return [ctx.need(RUN, id) for row in rows if (id := row["run_id"]) is not None]
+
+
 def _equal_values(ctx: Context, design: DesignBody, compared: Comparison) -> Model:
     """Returns a note for runs that all measured the same, where another metric shows that their seeds differ."""
     metric = design["metric"]
     found: Model = {}
     if metric is None:
         return found
-    runs = [ctx.need(RUN, id) for row in compared.rows if (id := row["run_id"]) is not None]
+    runs = _runs_of(ctx, compared.rows)
     if _show_other_seeds(runs, metric):
         found["equal"] = _counted_as_one("runs", runs, metric)
     if _show_other_seeds(compared.against, metric):
@@ -249,7 +270,7 @@ def effects_of(ctx: Context, hypothesis_id: str, rows: Sequence[FoldRow] | None 
         own = [row for row in group.counting if pools_with(_design_of(group, row), design)]
         compared = [each for each in comparisons(ctx, design, own) if each.counts] if own else []
         members = [group.first.id, *(item.id for item in group.members if item.id != group.first.id)]
-        effect = effect_of(design, members, compared)
+        effect = effect_of(design, members, compared, partial(_luck_of, ctx))
         if effect is not None:
             found[group.first.id] = effect
     return found

@@ -6,7 +6,7 @@ and `compare` show one interval for one effect.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from perpetual.lab.evidence.stale import Comparison
@@ -21,12 +21,18 @@ if TYPE_CHECKING:
 __all__ = ["effect_of", "headline"]
 
 
-def effect_of(design: DesignBody, members: Sequence[str], compared: Sequence[Comparison]) -> Effect | None:
+def effect_of(
+    design: DesignBody,
+    members: Sequence[str],
+    compared: Sequence[Comparison],
+    luck_of: Callable[[Comparison], float | None],
+) -> Effect | None:
     """Returns the effect of the version that has most rows, positive where it is better; None without a baseline.
 
     Args:
         members: the experiments whose runs are pooled, the one whose prediction holds first.
         compared: the design's comparisons that count, of rows that stand.
+        luck_of: the sd that test items give a comparison by their scores; None where there are none.
     """
     each = max(compared, key=lambda each: len(each.rows), default=None)
     if each is None or each.baseline is None or each.baseline == {}:
@@ -46,13 +52,13 @@ def effect_of(design: DesignBody, members: Sequence[str], compared: Sequence[Com
         others = [(seed, oriented(value)) for seed, value in zip(seeds, each.baseline.values(), strict=True)]
     else:
         others = oriented(each.baseline)
-    items = design.get("items")
+    items, luck = design.get("items"), luck_of(each)
     raw = [value for _, value in own] + [*(each.baseline.values() if isinstance(each.baseline, dict) else ())]
     interval, how, small = effect_interval(
         [(seed, oriented(value)) for seed, value in own],
         others,
         tau=design["tau"] or 0.0,
-        luck=(luck_of_rate(raw, items) if items else None) or 0.0,
+        luck=(luck if luck is not None else luck_of_rate(raw, items) if items else None) or 0.0,
         typed_n=design.get("baseline_runs"),
         is_rate=is_rate,
         planned=design["mde"],

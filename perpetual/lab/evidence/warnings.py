@@ -233,7 +233,12 @@ def assumptions(ctx: Context, experiment: ExperimentRow, compared: Sequence[Comp
         found.append(f"typed_baseline: {baseline:g} is taken as exact; --baseline-runs N says how many runs it was")
     items = design.get("items")
     values = [value for each in compared for row in each.rows if (value := row["value"]) is not None]
-    if design["kind"] == "gaussian" and items is None:
+    has_scores = any(
+        ctx.need(RUN, id).body.get("items") for each in compared for row in each.rows if (id := row["run_id"])
+    )
+    if has_scores:
+        pass  # the luck of the items is known from their scores
+    elif design["kind"] == "gaussian" and items is None:
         found.append("one_test_set: the choice of test items is not counted as chance; --items N counts it")
     elif items is not None and values and luck_of_rate(values, items) is None:
         found.append("one_test_set: --items counts the luck of rates and percentages, which these values are not")

@@ -202,7 +202,8 @@ def _checked(found: MetricValue) -> MetricValue:
         number = None
     if number is not None and (not math.isfinite(number) or _is_beyond(number)):
         number = None
-    return MetricValue(number, source)
+    items = getattr(found, "items", None)  # which a reader that was built for an older kernel does not know
+    return MetricValue(number, source, items if isinstance(items, tuple) else None)
 
 
 def _is_beyond(value: object) -> bool:

@@ -25,6 +25,7 @@ from perpetual.lab.runs.time_limit import is_told
 from perpetual.records import LIVE, Json, to_json
 from perpetual.slots.analyser import MetricValue
 from perpetual.slots.scheduler import Sighting
+from perpetual.toolkit.item_scores import pack
 from perpetual.toolkit.units import posix_of, shown_hours
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ def settle(ctx: Context, tx: LabTransaction, run: RunRow, end: Ending) -> tuple[
             "run_hours": run_hours,
             "metrics": values,
             "metric_sources": {name: found.source for name, found in sorted(metrics.items())},
+            **_items(metrics.get(design["metric"] or "")),
             "max_rss_bytes": seen.max_rss_bytes,
             "cpu_s": seen.cpu_s,
             "annotations": [*late.get("annotations", run.body.get("annotations", ())), *end.annotations],
@@ -200,6 +202,12 @@ def _causes(run: RunRow) -> list[str]:
     causes = ["lost"] if run.body["status"] == "lost" else []
     seen = {item["kind"] for item in run.body["annotations"]}
     return [*causes, OUT_OF_MEMORY] if OUT_OF_MEMORY in seen and run.body["status"] != "killed" else causes
+
+
+def _items(found: MetricValue | None) -> dict[str, object]:
+    """Returns the packed scores of the declared metric's test items, where the run gave any."""
+    packed = pack(found.items) if found is not None and found.items is not None else None
+    return {} if packed is None else {"items": packed}
 
 
 def _evidence(
