@@ -46,6 +46,11 @@ def test_damaged_scores_are_named_and_a_bomb_stays_small() -> None:
     assert len(unpack(b64encode(compress(bytes(40_000_000))).decode())) == MOST
 
 
+def _are_done(lab: Lab, ids: list[str]) -> bool:
+    lab.scan()
+    return all(lab.runs.get(id).status == "done" for id in ids)
+
+
 def measured(lab: Lab, word: str) -> tuple[float, list[str], float]:
     """Returns e-value, assumptions and width of the interval of two models that are equally good on 100 items."""
     program = lab.config.root / "score.py"
@@ -61,7 +66,7 @@ def measured(lab: Lab, word: str) -> tuple[float, list[str], float]:
     for experiment in (base, claim):
         lab.experiments.approve(experiment.id)
         ids = [run.id for run in lab.runs.launch(experiment.id, every=True)]
-        until(lambda ids=ids: lab.scan() and all(lab.runs.get(id).status == "done" for id in ids))
+        until(lambda ids=ids: _are_done(lab, ids))  # type: ignore[misc]
     found = lab.hypotheses.get(hypothesis.id)
     assert found.effect is not None
     return (
