@@ -16,6 +16,7 @@ from perpetual.science.evidence import confidence, live_rows, measured, number, 
 __all__ = ["Outlook", "Span", "explain", "outlook"]
 
 _POINTS = 31  # at which an outcome is tried
+_NEAR = 7  # and so often, each four times as near to what was seen
 _BISECTIONS = 18
 _REACH = 12  # in gaps, about what was seen and predicted
 _NEXT = "the next run"
@@ -77,6 +78,10 @@ def outlook(
     ends = [*values, 0.0, gap]
     low, high = min(ends) - _REACH * abs(gap), max(ends) + _REACH * abs(gap)
     points = [low + (high - low) * (at + 0.5) / _POINTS for at in range(_POINTS)] + [0.0, gap]
+    if values:  # what agrees with the runs seen may be a narrow stretch
+        middle = math.fsum(values) / len(values)
+        points += [middle + sign * abs(gap) * 4.0**-k for k in range(1, _NEAR) for sign in (1.0, -1.0)]
+        points = [point for point in points if point not in values]  # which would be the same run, seen again
     ups = _spans(points, lambda x: decides(x, "supported"), gap)
     downs = _spans(points, lambda x: decides(x, "refuted"), 0.0)
     also = ups[1] if len(ups) > 1 and design.get("model") == "any" else None
