@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from perpetual.lab.context import Context
 from perpetual.lab.evidence import confidence
+from perpetual.lab.evidence.stale import baseline_of
 from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS
 from perpetual.lab.ledger.experiments import design_key
 from perpetual.records import Experiment, Score, to_json
@@ -43,7 +44,8 @@ def _in_words(ctx: Context, body: ExperimentBody) -> str:
     )
     if id not in designs:
         draft = Document("experiment", _DRAFT, 0, 0, 0, body)
-        seen = confidence.oriented(draft, confidence.baseline_values(ctx, body["design"]), [])
+        values, against = baseline_of(ctx, body["design"])
+        seen = confidence.oriented(draft, values, [], against=against)
         if seen is None:
             return ""  # no claim, or a baseline that has not run
         designs = {**designs, _DRAFT: seen[0]}

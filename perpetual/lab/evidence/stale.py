@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from perpetual.documents.provenance import Versions
     from perpetual.lab.bodies import DesignBody, FoldRow, RunBody
 
-__all__ = ["Comparison", "baseline_values", "comparisons", "parts_of", "root_of", "sentences"]
+__all__ = ["Comparison", "baseline_of", "baseline_values", "comparisons", "parts_of", "root_of", "sentences"]
 
 _LISTED = 3
 _SHOWN = 7  # digits of a commit
@@ -45,11 +45,21 @@ def baseline_values(ctx: Context, design: DesignBody, version: Versions | None =
     Args:
         version: of the runs that are compared with it; by default of most runs of the baseline.
     """
+    return baseline_of(ctx, design, version)[0]
+
+
+def baseline_of(
+    ctx: Context, design: DesignBody, version: Versions | None = None
+) -> tuple[Values | float | None, tuple[RunRow, ...]]:
+    """Returns the same and the runs that have these values, in their order."""
     baseline = design["baseline"]
     if not isinstance(baseline, str):
-        return None if baseline is None else float(baseline)
+        return None if baseline is None else float(baseline), ()
     samples = _sampled(ctx, design)
-    return _values(nearest(samples, version, declared(design.get("changes")))) if samples else {}
+    if not samples:
+        return {}, ()
+    found = nearest(samples, version, declared(design.get("changes")))
+    return _values(found), tuple(run for _, _, run in found.items)
 
 
 def comparisons(ctx: Context, design: DesignBody, rows: Sequence[FoldRow]) -> list[Comparison]:
