@@ -140,8 +140,8 @@ def test_a_killed_run_is_no_failure(lab: Lab, campaign: Campaign) -> None:
 def test_the_loop_stops_when_nothing_moves(lab: Lab, campaign: Campaign) -> None:
     lab.settings.set_methodology("min_information_gain_bits", "0")
     lab.settings.set_methodology("max_concurrent_runs", "4")
-    # The noise is declared a thousand times the effect: nothing that is measured says anything.
-    campaign(noise=100.0, replicates=20)
+    # Implementations are said to differ by a thousand times the effect: nothing that is measured says anything.
+    campaign(tau=100.0, replicates=20)
     last = _stopped(lab, "no_progress", 8)
     assert "8" in (last.explanation or "")
     # Of the others that were live when the eighth was measured, some may have been measured with it.
@@ -207,7 +207,7 @@ def test_baselines_come_first(lab: Lab) -> None:
         command="sh -c 'echo acc=1.0$PERPETUAL_SEED'", metric="acc", replicates=3, wall_s=60.0
     )
     other = lab.hypotheses.add("acc rises otherwise", metric="acc", direction="max", mde=0.1, baseline=baseline.id)
-    claim = lab.experiments.propose(other.id, command=command, replicates=2, config={"n": 2})
+    claim = lab.experiments.propose(other.id, command=command, replicates=3, config={"n": 2})
     for experiment in (for_number, baseline, claim):
         lab.experiments.approve(experiment.id)
     assert _loop(lab)[-1].reason == "all_decided"

@@ -51,10 +51,10 @@ def test_a_lab_lives_in_it(project: Path) -> None:
         lab.config.set("store", "in-memory")
     with Lab.open(project, registry=registry) as lab:
         hypothesis = lab.hypotheses.add("it works without a disk", metric="m", direction="max", mde=0.1, baseline=1.0)
-        experiment = lab.experiments.propose(hypothesis.id, command="echo m=1.5", noise=0.01)
+        experiment = lab.experiments.propose(hypothesis.id, command="sh -c 'echo m=1.5$PERPETUAL_SEED'", replicates=2)
         lab.experiments.approve(experiment.id)
-        run = lab.runs.launch(experiment.id)[0]
-        assert lab.wait([run.id], timeout_s=60) == {run.id: "done"}
+        runs = [run.id for run in lab.runs.launch(experiment.id, every=True)]
+        assert lab.wait(runs, timeout_s=60) == dict.fromkeys(runs, "done")
         assert lab.hypotheses.get(hypothesis.id).confidence > 0.5
         # It takes one writer, so a second lab is refused and not given a record of its own.
         with pytest.raises(Conflict) as caught, Lab.open(project, registry=registry) as second:
