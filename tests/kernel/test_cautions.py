@@ -16,9 +16,9 @@ from perpetual import Lab
 from perpetual.cli.app import run as program
 from perpetual.errors import NotPermitted
 from perpetual.records import Experiment, Hypothesis
-from perpetual.science.evalues import Statistic, log_e
 from perpetual.slots.analyser import Draft
 from perpetual_report.snapshot import take
+from tests.kernel.by_hand import log_e_values
 
 AGENT = "mcp:c/1"
 MUTE = "noise unknown: one more replicate"  # of a single run nothing more is said
@@ -90,7 +90,9 @@ def test_a_run_ended_before_its_measurement_is_named(
     found = lab.hypotheses.get(hypothesis.id)
     assert found.confidence > before == 0.5, "two runs beside two that are lost"
     values = [run.metrics["score"] for run in lab.runs.list().items if run.status == "done"]
-    assert found.e_support == pytest.approx(_least_of(values, lost=2, mde=1.0, noise=0.1, tau=0.8))
+    worst = [*values, min(values), min(values)]  # a lost run counts at the worst value seen, where that says less
+    least = min(log_e_values(each, mde=1.0, noise=0.1, tau=0.8)[0] for each in (values, worst))
+    assert found.e_support == pytest.approx(math.exp(least))
     lab.close()
     monkeypatch.chdir(lab.root)
     for words in (("hypotheses", "show", "h1"), ("evidence", "list"), ("brief",)):
@@ -98,17 +100,6 @@ def test_a_run_ended_before_its_measurement_is_named(
         assert said in " ".join(capsys.readouterr().out.split())
     assert program(["evidence", "list", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["items"]) == 2
-
-
-def _least_of(values: list[float], *, lost: int, mde: float, noise: float, tau: float) -> float:
-    """The e-value of an effect above none, as it is or with each lost run at the worst value seen: the smaller one."""
-
-    def e_value(seen: list[float]) -> float:
-        n, mean = len(seen), math.fsum(seen) / len(seen)
-        v = math.fsum((value - mean) ** 2 for value in seen) / (n - 1) / n
-        return math.exp(log_e(Statistic(mean, v, n - 1.0, n, tau**2), planned=mde / noise))
-
-    return min(e_value(values), e_value(values + lost * [min(values)]))
 
 
 def test_a_run_taken_from_the_queue_counts_as_unseen(lab: Lab) -> None:

@@ -14,8 +14,8 @@ from perpetual.errors import Conflict, UsageError
 from perpetual.lab.evidence import confidence
 from perpetual.lab.runs import settle
 from perpetual.records import Evidence, Experiment, Hypothesis
-from perpetual.science.evidence import jzs_log_bayes_factor, log_bayes_factor_binary
 from perpetual.slots.store import Document, Transaction
+from tests.kernel.by_hand import log_e_values, log_e_values_of_rate, log_odds_of
 
 
 @pytest.fixture
@@ -64,13 +64,17 @@ def _log_odds(lab: Lab, hypothesis: Hypothesis) -> float:
 def test_a_binary_claim_counts_successes(lab: Lab) -> None:
     hypothesis = lab.hypotheses.add("it converges more often")
     _claim(lab, hypothesis, ["1", "1", "0"], kind="binary", baseline=0.3, mde=0.4, noise=None)
-    assert _log_odds(lab, hypothesis) == pytest.approx(log_bayes_factor_binary(2, 3, p1=0.7, p0=0.3))
+    expected = log_e_values_of_rate(2, 3, rate=0.3, mde=0.4)
+    assert _log_odds(lab, hypothesis) == pytest.approx(log_odds_of(*expected))
+    assert lab.hypotheses.get(hypothesis.id).e_support == pytest.approx(math.exp(expected[0]))
 
 
 def test_a_binary_claim_may_be_of_a_lower_rate(lab: Lab) -> None:
     hypothesis = lab.hypotheses.add("it diverges less often")
     _claim(lab, hypothesis, ["0", "0"], kind="binary", baseline=0.5, mde=0.4, noise=None, direction="min")
-    assert _log_odds(lab, hypothesis) == pytest.approx(log_bayes_factor_binary(0, 2, p1=0.1, p0=0.5))
+    expected = log_e_values_of_rate(2, 2, rate=0.5, mde=0.4)  # of failures, which are to become more frequent
+    assert _log_odds(lab, hypothesis) == pytest.approx(log_odds_of(*expected))
+    assert lab.hypotheses.get(hypothesis.id).e_refute == pytest.approx(math.exp(expected[1]))
 
 
 @pytest.mark.parametrize(("on_crash", "direction"), [("refutes", -1), ("supports", 1)])
@@ -81,8 +85,8 @@ def test_a_crash_counts_where_that_is_the_claim(lab: Lab, on_crash: str, directi
         on_crash=on_crash, wall_s=60.0,
     )  # fmt: skip
     _run(lab, made)
-    hits = 1 if on_crash == "supports" else 0
-    assert _log_odds(lab, hypothesis) == pytest.approx(log_bayes_factor_binary(hits, 1, p1=0.8, p0=0.2))
+    expected = log_e_values_of_rate(1 if on_crash == "supports" else 0, 1, rate=0.2, mde=0.6)
+    assert _log_odds(lab, hypothesis) == pytest.approx(log_odds_of(*expected))
     assert math.copysign(1, _log_odds(lab, hypothesis)) == direction
     assert [row.value for row in _measured(lab, hypothesis)] == [None]
 
@@ -99,8 +103,8 @@ def test_a_crash_is_no_evidence_otherwise(lab: Lab) -> None:
 def test_any_effect_is_weighed_by_the_default_test(lab: Lab) -> None:
     hypothesis = lab.hypotheses.add("it makes some difference")
     _claim(lab, hypothesis, ["1.0", "1.2", "1.4"], claim="any", mde=None, noise=None)
-    t = 1.2 / (0.2 / math.sqrt(3))
-    assert _log_odds(lab, hypothesis) == pytest.approx(jzs_log_bayes_factor(t, 2, 3, one_sided=True), rel=1e-6)
+    expected = log_e_values([1.0, 1.2, 1.4])  # in its direction, since it has one
+    assert _log_odds(lab, hypothesis) == pytest.approx(log_odds_of(*expected))
     assert lab.hypotheses.get(hypothesis.id).evidence_count == 3
 
 
@@ -250,10 +254,12 @@ def test_a_claim_past_the_threshold_waits_for_its_confirmation(tmp_path: Path) -
 def test_a_confirmation_that_fails_confirms_nothing(tmp_path: Path) -> None:
     with Lab.init(tmp_path / "project", name="held out", methodology={"require_confirmation": True}) as lab:
         hypothesis = lab.hypotheses.add("it matters", prior=0.75)
-        _claim(lab, hypothesis, ["1.5", "1.6", "1.55"])
-        _claim(lab, hypothesis, ["0.5", "0.52"], "kept_back", confirmation=True)
+        _claim(lab, hypothesis, ["1.5", "1.6", "1.55", "1.52"])
+        _claim(lab, hypothesis, ["1.9", "0.5"], "kept_back", confirmation=True)
         found = lab.hypotheses.get(hypothesis.id)
-        assert found.confidence > 0.8
+        assert found.confidence > 0.95
+        for_it, against_it = log_e_values([1.9, 0.5], mde=1.0, tau=0.25, noise=0.2)
+        assert log_odds_of(for_it, against_it) < math.log(3), "what was kept back says next to nothing by itself"
         assert (found.status, found.needs) == ("open", "confirmation")
 
 
@@ -325,7 +331,7 @@ _OTHERS: dict[str, Any] = {
     "command": "true", "config": {"lr": 0.1}, "cwd": "code", "env": {"A": "b"}, "metric": "m", "direction": "max",
     "mde": 0.1, "noise": 0.1, "tau": 0.1, "baseline": 1.0, "paired": True, "kind": "binary", "claim": "any",
     "on_crash": "refutes", "confirmation": True, "proxy": {"args": "--fast"}, "proxy_of": "e1", "cost_run_hours": 1.0,
-    "changes": "code", "gpus": 1, "gpu_memory_bytes": 2**30, "cpus": 2, "wall_s": 60.0, "no_output_s": 60.0,
+    "items": 100, "baseline_runs": 3, "changes": "code", "gpus": 1, "gpu_memory_bytes": 2**30, "cpus": 2, "wall_s": 60.0, "no_output_s": 60.0,
     "memory_bytes": 2**30, "nodes": 1, "scheduler": "local", "engine": {"partition": "long"},
 }  # fmt: skip
 

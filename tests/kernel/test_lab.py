@@ -22,10 +22,9 @@ from perpetual.lab.kinds import EXPERIMENT, RUN
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.records import Event, Experiment, Hypothesis, Run
 from perpetual.registry import Registry
-from perpetual.science import judge
-from perpetual.science.evalues import Statistic, log_e
 from perpetual.toolkit import platform
 from perpetual.toolkit.agents import AGENT_VARIABLES
+from tests.kernel.by_hand import judged, log_e_values, log_odds_of
 from tests.support import finding
 
 Campaign = Callable[..., tuple[Hypothesis, Experiment]]
@@ -115,36 +114,6 @@ def test_a_run_logs_its_metrics(lab: Lab, campaign: Campaign) -> None:
     assert row.value == pytest.approx(1.5)
 
 
-def _log_e_values(effects: list[float], *, mde: float, tau: float, noise: float) -> tuple[float, float]:
-    """The log e-values for and against of one design beside a number, from the t statistics of its effects.
-
-    For: an effect above none. Against: one that falls short of the mde.
-    """
-    n, mean = len(effects), math.fsum(effects) / len(effects)
-    v = math.fsum((effect - mean) ** 2 for effect in effects) / (n - 1) / n
-    for_it, against_it = (
-        log_e(Statistic(beyond, v, n - 1.0, n, tau**2), planned=mde / noise) for beyond in (mean, mde - mean)
-    )
-    return for_it, against_it
-
-
-def _log_odds(for_it: float, against_it: float) -> float:
-    """What is said for less what is said against: at most ln 99, and never more than either e-value says."""
-    total = min(max(max(for_it, 0.0) - max(against_it, 0.0), -math.log(99)), math.log(99))
-    return min(max(total, -max(against_it, 0.0)), max(for_it, 0.0))
-
-
-def _judged(claim: list[float], baseline: list[float], *, shared: int = 0, **design: Any) -> float:
-    """What the pure rule makes of these values, the first `shared` runs of both arms on the same seeds."""
-    arms = [
-        [{"seed": n if n < shared else 100 * arm + n, "value": value, "order": 100 * arm + n, "status": "done"}
-         for n, value in enumerate(values)]
-        for arm, values in enumerate((baseline, claim), 1)
-    ]  # fmt: skip
-    found = judge({"metric": "acc", "direction": "max", "mde": 0.1, "tau": 0.025, **design}, arms[0], arms[1], {})
-    return found["confidence"]
-
-
 @pytest.mark.parametrize(
     ("values", "status"),
     [
@@ -157,8 +126,8 @@ def test_evidence_folds_to_the_formula(lab: Lab, campaign: Campaign, values: tup
     hypothesis, experiment = campaign(_values(lab, *values), replicates=3)
     _run(lab, experiment, 3)
     found = lab.hypotheses.get(hypothesis.id)
-    for_it, against_it = _log_e_values([value - 1.0 for value in values], mde=0.1, tau=0.025, noise=0.05)
-    log_odds = _log_odds(for_it, against_it)
+    for_it, against_it = log_e_values([value - 1.0 for value in values], mde=0.1, tau=0.025, noise=0.05)
+    log_odds = log_odds_of(for_it, against_it)
     assert found.confidence == pytest.approx(1 / (1 + math.exp(-log_odds)), abs=1e-9)
     assert found.status == status
     assert math.fsum(row.log_bayes_factor or 0.0 for row in lab.evidence.list().items) == pytest.approx(log_odds)
@@ -198,7 +167,7 @@ def test_a_baseline_that_is_an_experiment(lab: Lab) -> None:
     # Nothing was declared of the noise: the spread of both is all that is known.
     base = [1.0, 1.02, 0.98, 1.01]
     for n in range(1, 5):
-        assert seen[n - 1] == pytest.approx(_judged([1.2, 1.25], base[:n], shared=2), abs=1e-9)
+        assert seen[n - 1] == pytest.approx(judged([1.2, 1.25], base[:n], shared=2), abs=1e-9)
     assert lab.hypotheses.get(hypothesis.id).status == "supported"
     assert [row.experiment_id for row in lab.evidence.list().items] == [claim.id, claim.id]
     assert lab.evidence.refold(check=True) == []
@@ -248,11 +217,11 @@ def test_a_paired_design_compares_seed_by_seed(lab: Lab) -> None:
         lab.experiments.approve(experiment.id)
         _run(lab, experiment, 3)
     found, values = lab.hypotheses.get(hypothesis.id), ([1.51, 5.49, 9.5], [1.0, 5.0, 9.0])
-    assert found.confidence == pytest.approx(_judged(*values, shared=3, noise=0.05), abs=1e-6)
+    assert found.confidence == pytest.approx(judged(*values, shared=3, noise=0.05), abs=1e-6)
     assert found.status == "supported"
-    assert 0.3 < _judged(*values, noise=0.05) < 0.7, "on other seeds the same values say nothing"
+    assert 0.3 < judged(*values, noise=0.05) < 0.7, "on other seeds the same values say nothing"
     # The mean of what both arms and what their pairs say, and the arms show nothing of it: half at most.
-    alone, _ = _log_e_values([0.51, 0.49, 0.5], mde=0.1, tau=0.025, noise=0.05)
+    alone, _ = log_e_values([0.51, 0.49, 0.5], mde=0.1, tau=0.025, noise=0.05)
     assert math.exp(alone) / 2 <= found.e_support <= math.exp(alone) / 2 + 1
 
 

@@ -367,6 +367,7 @@ class _Folded(NamedTuple):
     said: Confidence
     designs: dict[str, Model]
     sorts: dict[str, str]
+    confirmed: float  # nats that confirmations say by themselves; 0 where none is asked for
 
     @property
     def stale(self) -> list[str]:
@@ -384,7 +385,12 @@ def _compute(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -
         "alpha": methodology["alpha"],
     }
     claim = {"id": hypothesis.id, "prior": hypothesis.body["prior"]}
-    return _Folded(confidence(claim, designs, ready, config), designs, sorts)
+    kept_back = {name: design for name, design in designs.items() if sorts[name] == "confirmation"}
+    confirmed = 0.0
+    if kept_back and methodology["require_confirmation"]:  # weighed beside other designs they would share their effect
+        alone = confidence({"id": hypothesis.id}, kept_back, ready, config)
+        confirmed = math.fsum(part["log_bayes_factor"] for part in alone["parts"] if "design_id" in part)
+    return _Folded(confidence(claim, designs, ready, config), designs, sorts, confirmed)
 
 
 def pools_with(design: DesignBody, first: DesignBody) -> bool:
@@ -458,14 +464,11 @@ def _needs(result: _Folded, *, confirm: bool) -> str | None:
     """Returns what is missing before the verdict stands: a key of `_NEEDS`."""
     if result.said["reached"] is None:
         return "evidence"
-    parts = [part for part in result.said["parts"] if "design_id" in part]
-    sorts = [result.sorts[str(part["design_id"])] for part in parts]
+    sorts = [result.sorts[str(part["design_id"])] for part in result.said["parts"] if "design_id" in part]
     if sorts and all(sort == "proxy" for sort in sorts):
         return "full_scale"
-    if confirm and result.said["reached"] == "supported":
-        own = [part["log_bayes_factor"] for part, sort in zip(parts, sorts, strict=True) if sort == "confirmation"]
-        if math.fsum(own) < _CONFIRMING_NATS:
-            return "confirmation"
+    if confirm and result.said["reached"] == "supported" and result.confirmed < _CONFIRMING_NATS:
+        return "confirmation"
     return None
 
 
