@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perpetual.science import judge
 from perpetual.science.evalues import Statistic, log_e
+
+if TYPE_CHECKING:
+    from perpetual.science.judgement import Judgement
 
 __all__ = ["judged", "log_e_values", "log_e_values_of_rate", "log_odds_of"]
 
@@ -54,8 +57,8 @@ def log_odds_of(for_it: float, against_it: float) -> float:
     return min(max(total, -max(against_it, 0.0)), max(for_it, 0.0))
 
 
-def judged(claim: Sequence[float], baseline: Sequence[float], *, shared: int = 0, **design: Any) -> float:
-    """The confidence by the pure rule of an effect of 0.1 on `acc`, beside a baseline that was run.
+def judged(claim: Sequence[float], baseline: Sequence[float], *, shared: int = 0, **design: Any) -> Judgement:
+    """What the pure rule says of an effect of 0.1 on `acc`, beside a baseline that was run.
 
     The first `shared` runs of both arms are on the same seeds.
     """
@@ -66,5 +69,4 @@ def judged(claim: Sequence[float], baseline: Sequence[float], *, shared: int = 0
         ]
         for arm, values in enumerate((baseline, claim), 1)
     ]
-    found = judge({"metric": "acc", "direction": "max", "mde": 0.1, "tau": 0.025, **design}, arms[0], arms[1], {})
-    return found["confidence"]
+    return judge({"metric": "acc", "direction": "max", "mde": 0.1, "tau": 0.025, **design}, arms[0], arms[1], {})

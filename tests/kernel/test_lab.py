@@ -167,7 +167,7 @@ def test_a_baseline_that_is_an_experiment(lab: Lab) -> None:
     # Nothing was declared of the noise: the spread of both is all that is known.
     base = [1.0, 1.02, 0.98, 1.01]
     for n in range(1, 5):
-        assert seen[n - 1] == pytest.approx(judged([1.2, 1.25], base[:n], shared=2), abs=1e-9)
+        assert seen[n - 1] == pytest.approx(judged([1.2, 1.25], base[:n], shared=2)["confidence"], abs=1e-9)
     assert lab.hypotheses.get(hypothesis.id).status == "supported"
     assert [row.experiment_id for row in lab.evidence.list().items] == [claim.id, claim.id]
     assert lab.evidence.refold(check=True) == []
@@ -217,9 +217,9 @@ def test_a_paired_design_compares_seed_by_seed(lab: Lab) -> None:
         lab.experiments.approve(experiment.id)
         _run(lab, experiment, 3)
     found, values = lab.hypotheses.get(hypothesis.id), ([1.51, 5.49, 9.5], [1.0, 5.0, 9.0])
-    assert found.confidence == pytest.approx(judged(*values, shared=3, noise=0.05), abs=1e-6)
+    assert found.confidence == pytest.approx(judged(*values, shared=3, noise=0.05)["confidence"], abs=1e-6)
     assert found.status == "supported"
-    assert 0.3 < judged(*values, noise=0.05) < 0.7, "on other seeds the same values say nothing"
+    assert 0.3 < judged(*values, noise=0.05)["confidence"] < 0.7, "on other seeds the same values say nothing"
     # The mean of what both arms and what their pairs say, and the arms show nothing of it: half at most.
     alone, _ = log_e_values([0.51, 0.49, 0.5], mde=0.1, tau=0.025, noise=0.05)
     assert math.exp(alone) / 2 <= found.e_support <= math.exp(alone) / 2 + 1
