@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perpetual.science.evalues import Arm, Statistic, arm, either, half_width, log_e, paired, two_arms, winsorised
 from perpetual.science.intervals import Interval
-from perpetual.science.rates import Count, log_e_above, rate_interval
+from perpetual.science.rates import MOST_TRIALS, Count, log_e_above, rate_interval
 
 if TYPE_CHECKING:
     Design = Mapping[str, Any]
@@ -254,25 +254,33 @@ def weigh_rates(design: Design, values: Sequence[float], lost: int = 0) -> Said:
     own = Count(math.fsum(values), len(values))
     if not own.n:
         return Said(0.0, 0.0, 0)
-    against, others = _rates(design)
+    against = _rate(design)
     low, high = rate_interval(own, against)
     up, down = _number(design, "null"), -_number(design, "mde")
-    free = log_e_above(own, against, up), log_e_above(Count(own.n - own.k, own.n), others, down)
+    free = log_e_above(own, against, up), log_e_above(own.failures, _failures(against), down)
     support, refute = free
     if lost:
         support = min(support, log_e_above(Count(own.k, own.n + lost), against, up))
-        refute = min(refute, log_e_above(Count(own.n - own.k, own.n + lost), others, down))
-    value = own.rate - (against if isinstance(against, float) else against.rate)
+        refute = min(refute, log_e_above(Count(own.n - own.k, own.n + lost), _failures(against), down))
+    value = own.rate - (against.rate if isinstance(against, Count) else against)
     return Said(support, refute, len(values), 0, value, low, high, None, (free[0] - support, free[1] - refute))
 
 
-def _rates(design: Design) -> tuple[Count | float, Count | float]:
-    """Returns what a rate is compared with, and the same of failures."""
+def _rate(design: Design) -> Count | float:
+    """Returns what a rate is compared with. Raises ValueError for what is no rate."""
     if design.get("baseline_count") is None:
         rate = _number(design, "rate")
-        return rate, 1 - rate
+        if not 0 <= rate <= 1:
+            raise ValueError(f"rate must lie between 0 and 1, not {rate:g}")
+        return rate
     k, n = (float(each) for each in design["baseline_count"])
-    return Count(k, n), Count(n - k, n)
+    if not 0 <= k <= n < math.inf:
+        raise ValueError(f"baseline_count must be successes among trials, not {k:g} of {n:g}")
+    return Count(k / n * MOST_TRIALS, MOST_TRIALS) if n > MOST_TRIALS else Count(k, n)
+
+
+def _failures(against: Count | float) -> Count | float:
+    return against.failures if isinstance(against, Count) else 1 - against
 
 
 def effect_interval(

@@ -1,4 +1,4 @@
-"""E-values and intervals of success rates: one rate against a number, or against a rate that was measured itself.
+"""E-values and confidence sequences of a rate of success against a number, or against a rate that was measured itself.
 
 Pure. The ratio of a mixture over all rates to the largest likelihood under the null is an e-value, whatever the rates
 and however often one looks. Source: Wasserman, Ramdas and Balakrishnan (2020), Universal inference, PNAS 117.
@@ -10,13 +10,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-__all__ = ["Count", "item_luck", "log_e_above", "luck_of_rate", "rate_interval"]
+__all__ = ["Count", "item_luck", "log_e_above", "luck_of_rate", "MOST_TRIALS", "rate_interval"]
 
-_EDGE = 1e-9
-_STEPS = 32
 _LEAST_PERCENT = 2.0  # values that all lie below are no percentages
-_EDGES = 14  # bisections of an edge of an interval
-_GOLDEN = (math.sqrt(5) - 1) / 2
+
+MOST_TRIALS = 1e9  # nothing is said of more: the logarithms of their likelihoods would be rounded
+_EDGE = 1e-12
+_BISECTIONS = 20
 
 
 class Count(NamedTuple):
@@ -30,37 +30,56 @@ class Count(NamedTuple):
         """Returns the share of successes."""
         return self.k / self.n
 
+    @property
+    def failures(self) -> Count:
+        """Returns failures among the same trials."""
+        return Count(self.n - self.k, self.n)
+
 
 def log_e_above(own: Count, against: Count | float, boundary: float = 0.0) -> float:
     """Returns the log e-value (nats) of a rate that exceeds another one, or a number, by more than `boundary`."""
-    if own.n <= 0:
+    if own.n <= 0 or (isinstance(against, Count) and against.n <= 0):
         return 0.0
-    if isinstance(against, float | int):
-        null = min(max(against + boundary, _EDGE), 1 - _EDGE)
-        best = _log_likelihood(own, min(own.rate, null))
-        return _mixture(own) - best
-    if against.n <= 0:
-        return 0.0
-    mixed = _mixture(own) + _mixture(against)
+    return _mixed(own, against) - _most(own, against, boundary)
+
+
+def _mixed(own: Count, against: Count | float) -> float:
+    return _mixture(own) + (_mixture(against) if isinstance(against, Count) else 0.0)
+
+
+def _most(own: Count, against: Count | float, boundary: float) -> float:
+    """Returns the largest log likelihood of rates that differ by `boundary` at most."""
+    if not isinstance(against, Count):
+        return _log_likelihood(own, min(own.rate, max(against + boundary, _EDGE)))
     if own.rate - against.rate <= boundary:
-        return mixed - _log_likelihood(own, own.rate) - _log_likelihood(against, against.rate)
-    low, high = max(0.0, -boundary) + _EDGE, min(1.0, 1.0 - boundary) - _EDGE
-    for _ in range(_STEPS):  # the likelihood on the boundary is concave: golden section
-        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-        if _both(own, against, left, boundary) < _both(own, against, right, boundary):
-            low = left
-        else:
-            high = right
-    return mixed - _both(own, against, (low + high) / 2, boundary)
+        return _log_likelihood(own, own.rate) + _log_likelihood(against, against.rate)
+    base = _nearest_rate(own, against, boundary)
+    return _log_likelihood(own, base + boundary) + _log_likelihood(against, base)
 
 
-def _both(own: Count, against: Count, rate: float, boundary: float) -> float:
-    return _log_likelihood(own, rate + boundary) + _log_likelihood(against, rate)
+def _nearest_rate(own: Count, against: Count, boundary: float) -> float:
+    """Returns the likeliest rate of `against` where the other one's lies `boundary` above it: the root of a cubic.
+
+    Source: Farrington and Manning (1990), Statistics in Medicine 9, whose rates are in the other order.
+    """
+    low, high = max(0.0, -boundary), min(1.0, 1.0 - boundary)
+    if high <= low:
+        return min(max(low, 0.0), 1.0)
+    share = against.n / own.n
+    a = 1 + share
+    b = -(a + own.rate + share * against.rate + boundary * (share + 2)) / (3 * a)
+    c = (boundary * boundary + boundary * (2 * own.rate + a) + own.rate + share * against.rate) / (3 * a)
+    d = -own.rate * boundary * (1 + boundary) / a
+    v = b * b * b - 1.5 * b * c + d / 2
+    u = math.copysign(math.sqrt(max(b * b - c, 0.0)), v)
+    cosine = min(max(v / u**3, -1.0), 1.0) if u else 0.0
+    return min(max(2 * u * math.cos((math.pi + math.acos(cosine)) / 3) - b - boundary, low), high)
 
 
 def _log_likelihood(count: Count, rate: float) -> float:
-    rate = min(max(rate, _EDGE), 1 - _EDGE)
-    return count.k * math.log(rate) + (count.n - count.k) * math.log1p(-rate)
+    failures = count.n - count.k
+    good = count.k * math.log(max(rate, _EDGE)) if count.k > 0 else 0.0
+    return good + (failures * math.log1p(-min(rate, 1 - _EDGE)) if failures > 0 else 0.0)
 
 
 def _mixture(count: Count) -> float:
@@ -71,33 +90,21 @@ def _mixture(count: Count) -> float:
 
 def rate_interval(own: Count, against: Count | float, alpha: float = 0.05) -> tuple[float, float]:
     """Returns the confidence sequence of the difference at 1 - alpha: what neither side's e-value excludes."""
-    bar = math.log(2 / alpha)
-    base = against if isinstance(against, float | int) else against.rate
-    middle = own.rate - base
-
-    def excluded(edge: float, *, above: bool) -> bool:
-        if above:
-            return log_e_above(own, against, edge) >= bar
-        flipped = Count(own.n - own.k, own.n)
-        others = 1 - against if isinstance(against, float | int) else Count(against.n - against.k, against.n)
-        return log_e_above(flipped, others, -edge) >= bar
-
-    low = _last(-1.0, middle, lambda edge: excluded(edge, above=True))
-    high = _last(1.0, middle, lambda edge: excluded(edge, above=False))
-    return low, high
+    most = _mixed(own, against) - math.log(2 / alpha)
+    others = against.failures if isinstance(against, Count) else 1 - against
+    middle = own.rate - (against.rate if isinstance(against, Count) else against)
+    low = _last(-1.0, middle, lambda edge: _most(own, against, edge) <= most)
+    return low, _last(1.0, middle, lambda edge: _most(own.failures, others, -edge) <= most)
 
 
 def _last(outside: float, inside: float, excluded: Callable[[float], bool]) -> float:
-    """Returns the edge nearest to `outside` that is not excluded, by bisection."""
+    """Returns the edge nearest to `inside` that is found excluded by bisection, or `outside` where that is not."""
     if not excluded(outside):
         return outside
-    for _ in range(_EDGES):
+    for _ in range(_BISECTIONS):
         middle = (outside + inside) / 2
-        if excluded(middle):
-            outside = middle
-        else:
-            inside = middle
-    return inside
+        outside, inside = (middle, inside) if excluded(middle) else (outside, middle)
+    return outside
 
 
 def item_luck(own: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> float | None:
