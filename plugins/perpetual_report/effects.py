@@ -27,7 +27,7 @@ class Effect:
     """One design's effect, oriented: more is better. Without a baseline that has run there is none, only rows.
 
     `members` are the experiments whose runs are pooled, the one whose prediction holds first. `points` are the rows'
-    own differences from the baseline (its mean, or the paired run), in the order of `rows`.
+    own differences from the mean of the baseline, in the order of `rows`.
     """
 
     members: tuple[str, ...]

@@ -142,7 +142,7 @@ def _forest_line(axes: Any, place: int, effect: Effect, mde: float | None, named
                   label=word("effect worth having"))  # fmt: skip
     if interval.low is not None and interval.high is not None:
         axes.plot([interval.low, interval.high], [place, place], color=colour("blue"), linewidth=2.2,
-                  solid_capstyle="butt", label=word("95 % t interval"), zorder=3)  # fmt: skip
+                  solid_capstyle="butt", label=word("95 % interval"), zorder=3)  # fmt: skip
     axes.plot([interval.mean], [place], linestyle="none", markersize=7.5, color=colour("blue"),
               marker="D" if interval.low is not None else "d", label=word("mean difference"), zorder=4)  # fmt: skip
 

@@ -22,7 +22,9 @@ __all__ = ["ADOPTED", "ENDED", "Snapshot", "everything", "number_of", "take"]
 ADOPTED = "adopted"  # the scheduler's name of runs that another tool made; their files stand elsewhere, in its form
 STEPS = 100  # of each hypothesis, the newest
 _PAGE = 1000
-_FOLDED = ("confidence", "e_support", "e_refute", "false_alarm_bound", "status", "evidence_count", "decided_by")
+_FOLDED = (
+    "confidence", "e_support", "e_refute", "false_alarm_bound", "status", "evidence_count", "decided_by", "sentence",
+)  # fmt: skip
 
 
 T = TypeVar("T")

@@ -233,14 +233,17 @@ def test_intervals_are_those_of_the_design(lab: Lab) -> None:
     assert three.interval is not None
     assert three.interval.low is not None
     assert three.interval.high is not None
-    assert three.interval.nu == 4  # three and three runs, pooled
     assert three.interval.mean == pytest.approx(sum(three.points) / 3)
+    assert three.how == "95 % at every look, of both arms and of their pairs by seed"
+    folded = lab.hypotheses.get("h1").effect
+    assert folded is not None
+    assert (folded["value"], folded["low"], folded["high"]) == pytest.approx(three.interval[1:2] + three.interval[3:5])
     values = [row.value for row in three.rows if row.value is not None]
     mean, base = sum(values) / 3, sum(three.baseline) / 3
     squares = sum((value - mean) ** 2 for value in values) + sum((value - base) ** 2 for value in three.baseline)
-    reach = 2.776445105 * (squares / 4 * (1 / 3 + 1 / 3)) ** 0.5
+    reach = 2.776445105 * (squares / 4 * (1 / 3 + 1 / 3)) ** 0.5  # Student's, right at a single look only
     assert three.interval.mean == pytest.approx(base - mean)
-    assert (three.interval.low, three.interval.high) == pytest.approx((base - mean - reach, base - mean + reach))
+    assert three.interval.low < base - mean - reach < base - mean + reach < three.interval.high
     assert one.interval is not None
     assert (one.interval.low, one.how) == (None, "one run, no interval")
     assert effects["e4"].rows == tuple(row for row in snapshot.evidence if row.id == "v6")  # v5 was taken back
@@ -276,7 +279,7 @@ def test_experiments_that_share_a_command_are_pooled_as_the_fold_pools_them(lab:
     command = lab.experiments.get("e3").command
     again = lab.experiments.propose(
         "h1", command=command, title="asked again", metric="loss", direction="min", mde=0.2, baseline="e1",
-        replicates=2, cost_run_hours=0.001,
+        replicates=2, cost_run_hours=0.001, paired=False,
     )  # fmt: skip
     lab.experiments.approve(again.id)
     lab.wait([started.id for started in lab.runs.launch(again.id, every=True)], timeout_s=60)
