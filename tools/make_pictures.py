@@ -126,7 +126,7 @@ def claim() -> str:
     bottom = [
         ("verdict\nsupported, refuted, open", "core"),
         ("confidence, bound\na fold, never written", "core"),
-        ("evidence row\none Bayes factor a design", "record"),
+        ("evidence row\ne-values for and against", "record"),
         ("exit record\nwritten by the supervisor", "record"),
     ]
     for left, (text, kind) in zip(lefts, bottom, strict=True):
@@ -275,6 +275,8 @@ def demo_svg(folder: Path) -> str:
         )
     console.print("$ perpetual demo")
     console.print(table)
+    for item in document["hypotheses"]:
+        console.print(f"{item['id']}: {item['sentence']}")
     console.print(
         f"stopped: {document['reason']} ({document['explanation']}); {document['runs']} runs, "
         f"{document['elapsed_s']:.0f} s in all"
