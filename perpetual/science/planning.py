@@ -1,20 +1,110 @@
-"""How many runs would decide: what the e-value needs at a sample size, and the chance to get there.
+"""How many runs would decide: what e-values need at a sample size, and the chance to get there at one look.
 
-Pure. One look at the end is assumed, so the chance is a little lower than that of looking after each run; the noise is
-taken as given and normal. Imported by sentences on a verdict, by `power` and by refusals of designs that cannot decide.
+Pure. The noise is taken as given and normal. One look at the end is assumed: within a few points of a look after each
+run (`perpetual.science.looks`) from five runs on. Imported by sentences on a verdict, by `power` and by refusals of
+designs that cannot decide.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from perpetual.science.evalues import Statistic, log_e
+from perpetual.science.evalues import Statistic, arm, either, log_e, winsorised
 
-__all__ = ["MOST_RUNS", "chance", "most_log_e", "runs_for", "statistic_of"]
+__all__ = ["MOST_RUNS", "SURE", "Noise", "Plan", "Rates", "bars", "chance", "critical", "most_log_e", "noise_of",
+           "runs_for", "statistic_of", "two_variances"]  # fmt: skip
 
-MOST_RUNS = 400
-_BISECTIONS = 50
-_FAR_T = 1e6
+MOST_RUNS = 400  # in place of runs without end
+SURE = 20.0  # e-value from which on "Helps" is said
+_LEAST_BAR = 0.1  # nats
+_FAR = 14.0  # logs
+_PRECISE = 5e-3  # logs
+_Z95 = 1.6449
+
+
+class Plan(NamedTuple):
+    """A design: what is assumed of it, and what its e-values are tested against; in the metric's units, oriented.
+
+    Attributes:
+        effect: the true effect.
+        sd: noise of one run.
+        n_baseline: runs of the baseline, all before the first look; None for a number.
+        null: the effect that a support exceeds: 0, or the mde of the claim `at_least`.
+        mde: the effect that a refutation falls below.
+        typed_n: runs that a number was measured with; None takes it as exact.
+        rho: correlation of the runs on seeds that both arms share; None where they share none.
+        tau: sd of what all runs of the claim share beside the effect: the luck of implementation and test items.
+        planned: the mde in units of a noise that was declared before any run.
+        support: confidence from which on it is supported.
+        refute: the same of refuted.
+        prior: confidence before any run.
+        least: runs without which nothing is decided.
+        is_two_sided: an effect of either sign supports it.
+    """
+
+    effect: float
+    sd: float
+    n_baseline: int | None
+    null: float = 0.0
+    mde: float = 0.0
+    typed_n: float | None = None
+    rho: float | None = None
+    tau: float = 0.0
+    planned: float | None = None
+    support: float = 0.8
+    refute: float = 0.2
+    prior: float = 0.5
+    least: int = 2
+    is_two_sided: bool = False
+
+
+class Rates(NamedTuple):
+    """A design of success rates, oriented: a success is what is claimed to become more frequent."""
+
+    rate: float  # the true one
+    baseline: float
+    trials: int | None  # of the baseline; None for a rate taken as exact
+    null: float = 0.0
+    mde: float = 0.0
+    support: float = 0.8
+    refute: float = 0.2
+    prior: float = 0.5
+    least: int = 2
+
+
+def bars(plan: Plan | Rates, sign: float) -> tuple[float, float]:
+    """Returns the log e-values of a verdict (1 a support, -1 a refutation) and of a sure one.
+
+    What was measured must pass the threshold by itself, and with the prior.
+    """
+    support, refute, prior = (math.log(p / (1 - p)) for p in (plan.support, plan.refute, plan.prior))
+    bar = support if sign > 0 else -refute
+    bar = max(bar, bar - sign * prior, _LEAST_BAR)
+    # Of the mean of the e-values of either sign the other one is taken as nothing.
+    both = math.log(2) if sign > 0 and isinstance(plan, Plan) and plan.is_two_sided else 0.0
+    return bar + both, max(bar, math.log(SURE)) + both
+
+
+class Noise(NamedTuple):
+    """Spread of one run, and with how many degrees of freedom it is known."""
+
+    sd: float
+    df: float
+
+    @property
+    def low(self) -> float:
+        """Returns its lower 95 % limit, of normal noise (Wilson and Hilferty 1931, PNAS 17)."""
+        share = 2 / (9 * self.df)
+        return self.sd / math.sqrt((1 - share + _Z95 * math.sqrt(share)) ** 3)
+
+
+def noise_of(arms: Sequence[Sequence[float]]) -> Noise | None:
+    """Returns the spread of runs within arms, outliers tamed; None with less than two degrees of freedom."""
+    tamed = [arm(values) for values in winsorised(arms)[0] if len(values) > 1]
+    df, ss = sum(each.n - 1 for each in tamed), math.fsum(each.ss for each in tamed)
+    return Noise(math.sqrt(ss / df), df) if df > 1 and ss > 0 else None
 
 
 def statistic_of(
@@ -30,52 +120,97 @@ def statistic_of(
     """
     if n < 2 or sd <= 0 or (n_baseline is not None and n_baseline < 1):
         return None
-    if n_baseline is None:
-        return Statistic(effect, sd * sd / n, n - 1.0, n, tau * tau)
-    if rho > 0:
+    if rho > 0 and n_baseline is not None:
         pairs = min(n, n_baseline)
-        v = 2 * (1 - min(rho, 0.9999)) * sd * sd / pairs
-        return Statistic(effect, v, pairs - 1.0, pairs, tau * tau) if pairs > 1 else None
-    v = sd * sd * (1 / n + 1 / n_baseline)
-    if n_baseline == 1:
-        return Statistic(effect, v, n - 1.0, sd * sd / v, tau * tau)
-    own, base = n - 1.0, n_baseline - 1.0
-    low, high = min(own, base), max(own, base)
-    share = sd * sd / (n if own <= base else n_baseline)
-    nu = v * v / (share * share / min(2 * low, low + high) + (v - share) ** 2 / high)
-    return Statistic(effect, v, nu, sd * sd / v, tau * tau)
+        return _of_pairs(effect, sd, pairs, rho, tau) if pairs > 1 else None
+    return two_variances(effect, n, sd * sd, n_baseline, sd * sd, fixed=tau * tau)
 
 
-def _log_e(found: Statistic, paired: bool) -> float:
-    return log_e(found) - (math.log(2) if paired else 0.0)  # the other half of the mean is taken as nothing
+def _of_pairs(effect: float, sd: float, pairs: int, rho: float, tau: float) -> Statistic:
+    return Statistic(effect, 2 * (1 - min(rho, 0.9999)) * sd * sd / pairs, pairs - 1.0, pairs, tau * tau)
+
+
+def two_variances(
+    effect: float,
+    n: int,
+    own_var: float,
+    n_baseline: int | None,
+    base_var: float,
+    *,
+    typed_n: float | None = None,
+    fixed: float = 0.0,
+) -> Statistic:
+    """Returns what `perpetual.science.evalues.two_arms` does, of two runs or more and the variances of both arms."""
+    own, others = n - 1.0, typed_n if n_baseline is None else 1.0
+    if n_baseline is None or n_baseline < 2:
+        share = 1 / n + (1 / others if others else 0.0)
+        return Statistic(effect, own_var * share, own, 1 / share, fixed)
+    base = n_baseline - 1.0
+    pooled = (own_var * own + base_var * base) / (own + base)
+    if own_var >= base_var:
+        mine, theirs, nu_mine, nu_theirs = own_var / n, pooled / n_baseline, own, min(2 * base, own + base)
+    else:
+        mine, theirs, nu_mine, nu_theirs = pooled / n, base_var / n_baseline, min(2 * own, own + base), base
+    v = mine + theirs
+    nu = v * v / (mine * mine / nu_mine + theirs * theirs / nu_theirs)
+    return Statistic(effect, v, nu, max(own_var, base_var) / v, fixed)
 
 
 def chance(found: Statistic | None, threshold: float, *, paired: bool = False) -> float:
-    """Returns the chance that the e-value reaches `threshold` at these numbers of runs, the effect being true."""
+    """Returns the chance that the e-value exceeds `threshold` at one look, the effect being true.
+
+    Args:
+        paired: the statistic is of pairs; the other half of the mean is taken as nothing.
+    """
     if found is None or threshold <= 1:
         return 0.0
-    bar = math.log(threshold)
-    low, high = 0.0, 1.0
-    se = math.sqrt(found.v)
-    while _log_e(found._replace(effect=high * se), paired) < bar:
-        low, high = high, high * 4
-        if high > _FAR_T:
-            return 0.0
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        if _log_e(found._replace(effect=middle * se), paired) < bar:
-            low = middle
-        else:
-            high = middle
+    high = critical(found, math.log(threshold) + (math.log(2) if paired else 0.0))
+    if math.isinf(high):
+        return 0.0
+    high = math.exp(high)
     # The noncentral t statistic, by its normal approximation (Johnson and Welch 1940, Biometrika 31).
     spread = math.sqrt((found.v + found.fixed) / found.v + high * high / (2 * found.nu))
-    return math.erfc(-(found.effect / se - high * (1 - 1 / (4 * found.nu))) / spread / math.sqrt(2)) / 2
+    return math.erfc(-(found.t - high * (1 - 1 / (4 * found.nu))) / spread / math.sqrt(2)) / 2
 
 
-def most_log_e(sd: float, effect: float, n_baseline: int | None, *, tau: float = 0.0) -> float:
-    """Returns the log e-value that an effect would have on average with runs without end beside that baseline."""
-    found = statistic_of(effect, sd, MOST_RUNS, n_baseline, tau=tau)
-    return log_e(found) if found is not None else 0.0
+def critical(found: Statistic, bar: float, planned: float | None = None) -> float:
+    """Returns the log of the t statistic at which the log e-value is `bar`; infinite where it never is."""
+    se = math.sqrt(found.v)
+
+    def over(x: float) -> float:
+        return log_e(found._replace(effect=math.exp(x) * se), planned=planned) - bar
+
+    low, high = 0.0, 1.0
+    below, above = over(low), over(high)
+    while above < 0:
+        low, high, below = high, high + 1, above
+        if high > _FAR:
+            return math.inf
+        above = over(high)
+    while below > 0:
+        low, high, above = low - 1, low, below
+        below = over(low)
+    while high - low > _PRECISE:  # false position; the end that stays counts less and less (Illinois)
+        middle = low - below * (high - low) / (above - below)
+        middle = min(max(middle, low + _PRECISE / 4), high - _PRECISE / 4)
+        between = over(middle)
+        if between < 0:
+            low, below, above = middle, between, above / 2
+        else:
+            high, above, below = middle, between, below / 2
+    return high
+
+
+def most_log_e(plan: Plan) -> float:
+    """Returns the log e-value of a support with runs without end, where the effect comes out as it is."""
+    pairs, effect, var = min(MOST_RUNS, plan.n_baseline or 0), plan.effect - plan.null, plan.sd**2
+    alone = log_e(
+        two_variances(effect, MOST_RUNS, var, plan.n_baseline, var, typed_n=plan.typed_n, fixed=plan.tau**2),
+        planned=plan.planned,
+    )
+    if plan.rho is None or pairs < 2:
+        return alone
+    return either(alone, log_e(_of_pairs(effect, plan.sd, pairs, plan.rho, plan.tau), planned=plan.planned))
 
 
 def runs_for(
