@@ -149,6 +149,7 @@ class DesignBody(TypedDict):
     null_effect: NotRequired[float | None]
     items: NotRequired[int | None]
     baseline_runs: NotRequired[int | None]
+    underpowered: NotRequired[bool]
 
 
 class ScoreBody(TypedDict):

@@ -62,7 +62,8 @@ def is_hopeless(plan: Plan | Rates, runs: int) -> bool:
         sd, size = math.sqrt(plan.baseline * (1 - plan.baseline)), plan.trials or 0.0
     else:
         none, over, luck = plan._replace(effect=0.0), plan.effect - plan.null, plan.tau
-        sd, size = plan.sd, plan.n_baseline or plan.typed_n or 0.0
+        apart = min(1.0, math.sqrt(2 * (1 - (plan.rho or 0.0))))  # of what is left of seeds that both arms share
+        sd, size = plan.sd * apart, plan.n_baseline or plan.typed_n or 0.0
     if size and over < _NEAR * math.hypot(sd / math.sqrt(size), luck):
         return True
     true, false = (chances(each, runs)[-1] for each in (plan, none))

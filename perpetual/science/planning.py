@@ -8,13 +8,14 @@ designs that cannot decide.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from perpetual.science.evalues import Statistic, arm, either, log_e, winsorised
+from perpetual.science.rates import luck_of_rate
 
 __all__ = ["MOST_RUNS", "SURE", "Noise", "Plan", "Rates", "bars", "chance", "critical", "most_log_e", "noise_of",
-           "runs_for", "statistic_of", "two_variances"]  # fmt: skip
+           "plan_of", "runs_for", "statistic_of", "two_variances"]  # fmt: skip
 
 MOST_RUNS = 400  # in place of runs without end
 SURE = 20.0  # e-value from which on "Helps" is said
@@ -105,6 +106,46 @@ def noise_of(arms: Sequence[Sequence[float]]) -> Noise | None:
     tamed = [arm(values) for values in winsorised(arms)[0] if len(values) > 1]
     df, ss = sum(each.n - 1 for each in tamed), math.fsum(each.ss for each in tamed)
     return Noise(math.sqrt(ss / df), df) if df > 1 and ss > 0 else None
+
+
+def plan_of(
+    design: Mapping[str, Any],
+    rule: Mapping[str, Any],
+    noise: float,
+    baseline: Sequence[float] | float,
+    size: int | None,
+) -> Plan | Rates:
+    """Returns the plan of a recorded claim of an mde; the true effect is what it was planned for.
+
+    Args:
+        design: with the keys of an experiment's design.
+        rule: support, refute, prior and least.
+        noise: sd of one run; unused of a rate.
+        baseline: its values, or a number.
+        size: runs that the baseline has or is to have; None for a number.
+    """
+    null, mde = float(design.get("null_effect") or 0.0), float(design["mde"])
+    values = [baseline] if isinstance(baseline, float | int) else [*baseline]
+    runs = design.get("baseline_runs") if size is None else None
+    if design["kind"] == "binary":
+        rate = math.fsum(values) / len(values)
+        rate = rate if design["direction"] == "max" else 1 - rate
+        return Rates(min(rate + null + mde, 1.0), rate, runs if size is None else size, null, mde, **rule)
+    items = design.get("items")
+    luck = luck_of_rate(values, items) if items and values else None
+    declared = design.get("noise")
+    return Plan(
+        null + mde,
+        noise,
+        size,
+        null,
+        mde,
+        runs,
+        0.0 if design.get("paired") and size else None,
+        math.hypot(design.get("tau") or 0.0, luck or 0.0),
+        mde / declared if declared else None,
+        **rule,
+    )
 
 
 def statistic_of(

@@ -70,6 +70,9 @@ _LONGEST_LISTED = 200  # characters of a command in a list
 @click.option(
     "--changes", metavar="code|data|environment", help="This difference from the baseline experiment is the treatment."
 )
+@click.option(
+    "--underpowered", is_flag=True, default=None, help="Propose it although its noise is known to hide the effect."
+)
 @click.option("--extends", metavar="ID", help="More --replicates of this experiment, whose own are used up.")
 @click.option("--replicates", type=int, help="How many runs, each with a seed of its own.  [default: 1]")
 @click.option("--cost", metavar="TIME", help="Expected run-hours of one run, or with a unit: 90s, 30m, 2h.")
@@ -123,6 +126,7 @@ def propose(
     proxy: str | None,
     proxy_of: str | None,
     changes: str | None,
+    underpowered: bool | None,
     extends: str | None,
     replicates: int | None,
     cost: str | None,
@@ -173,6 +177,7 @@ def propose(
         proxy=json_object(proxy, "--proxy"),
         proxy_of=proxy_of,
         changes=changes,
+        underpowered=bool(underpowered),
         extends=extends,
         replicates=1 if replicates is None else replicates,
         cost_run_hours=None if cost is None else hours_of(cost, "--cost"),
@@ -465,6 +470,7 @@ def _design(item: Json) -> str:
         what += " (paired)" if design["paired"] else ""
         what += " (confirmation)" if design["confirmation"] else ""
         what += f", changes {design['changes']}" if design["changes"] else ""
+        what += " (underpowered)" if design["underpowered"] else ""
         what += f", a crash {design['on_crash']} it" if design["on_crash"] else ""
     what += f", a proxy of {design['proxy_of']}" if design["proxy_of"] else ""
     noise = "" if design["noise"] is None else f", noise {design['noise']:g}"

@@ -76,6 +76,7 @@ class Experiments:
         proxy: Mapping[str, object] | None = None,
         proxy_of: str | None = None,
         changes: str | None = None,
+        underpowered: bool = False,
         extends: str | None = None,
         replicates: int = 1,
         cost_run_hours: float | None = None,
@@ -92,7 +93,8 @@ class Experiments:
         """Proposes an experiment; what its `Specification` leaves out comes from the hypothesis's prediction.
 
         Raises:
-            UsageError: for a bad number, command or combination.
+            UsageError: for a bad number, command or combination; (underpowered) for a claim that its noise is known
+                to hide, unless `underpowered` allows it.
             Conflict: for a claim that was proposed before with the same specification (named, with its verdict).
         """
         from perpetual.lab.experiments import propose
@@ -102,9 +104,10 @@ class Experiments:
             priority=priority, metric=metric, direction=direction, mde=mde, noise=noise, tau=tau,
             baseline=baseline, paired=paired, items=items, baseline_runs=baseline_runs, kind=kind,
             claim=claim, on_crash=on_crash, confirmation=confirmation, proxy=proxy, proxy_of=proxy_of,
-            changes=changes, extends=extends, replicates=replicates, cost_run_hours=cost_run_hours,
-            gpus=gpus, gpu_memory_bytes=gpu_memory_bytes, cpus=cpus, wall_s=wall_s, no_output_s=no_output_s,
-            memory_bytes=memory_bytes, nodes=nodes, scheduler=scheduler, engine=engine,
+            changes=changes, underpowered=underpowered, extends=extends, replicates=replicates,
+            cost_run_hours=cost_run_hours, gpus=gpus, gpu_memory_bytes=gpu_memory_bytes, cpus=cpus,
+            wall_s=wall_s, no_output_s=no_output_s, memory_bytes=memory_bytes, nodes=nodes,
+            scheduler=scheduler, engine=engine,
         )  # fmt: skip
         return propose.propose(self._ctx, hypothesis_id, spec, idempotency_key=idempotency_key, dry_run=dry_run)
 

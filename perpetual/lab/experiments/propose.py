@@ -13,6 +13,7 @@ from perpetual.lab.engines.schedulers import engine_options, named
 from perpetual.lab.evidence.confidence import baseline_values, pools_with, prediction_of, predictions_of
 from perpetual.lab.evidence.warnings import seen_before
 from perpetual.lab.experiments.design import design_of
+from perpetual.lab.experiments.feasibility import is_underpowered
 from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, KEY, RUN, ExperimentRow, HypothesisRow, RunRow
 from perpetual.lab.ledger.experiments import ExperimentRecords, argv_of, design_key, spec_hash
 from perpetual.lab.ledger.hypotheses import HypothesisRecords, tags_of
@@ -69,6 +70,10 @@ def _propose(
         "hypothesis_id": hypothesis.id if hypothesis else None,
     }
     _check_new(ctx, draft, idempotency_key)
+    is_repeated = idempotency_key is not None and ctx.store.get(KEY, idempotency_key) is not None
+    if not is_repeated and is_underpowered(ctx, hypothesis, draft["design"], allowed=spec.underpowered):
+        draft["design"]["underpowered"] = True
+        _check_new(ctx, draft, idempotency_key)
     draft = {**draft, **seen_before(ctx, draft)}
     spec = replace(spec, title=spec.title or _title(hypothesis, spec.command, draft["config"]))
     return written(ctx, draft, spec, hypothesis, idempotency_key, dry_run)

@@ -69,8 +69,11 @@ def argv_of(command: str) -> tuple[str, ...]:
 # Fields that came later: where they are not used, the hashes of earlier specifications stay as they are.
 _LATER: dict[str, dict[str, object]] = {
     "resources": {"no_output_s": None, "memory_bytes": None, "nodes": None, "scheduler": None, "engine": {}},
-    "design": {"on_crash": None, "confirmation": False, "proxy": None, "proxy_of": None, "changes": None},
-}
+    "design": {
+        "on_crash": None, "confirmation": False, "proxy": None, "proxy_of": None, "changes": None,
+        "underpowered": False,
+    },
+}  # fmt: skip
 
 
 def spec_hash(body: Mapping[str, object]) -> str:

@@ -69,6 +69,7 @@ class Specification:
     proxy: Mapping[str, object] | None = None  # a cheaper stand-in: {"args": more words, "cost_run_hours", "tau"}
     proxy_of: str | None = None  # the experiment that this one is a proxy of
     changes: str | None = None  # code, data or environment, where that difference from the baseline is the treatment
+    underpowered: bool = False  # proposed although it is known to decide nothing
     extends: str | None = None  # the experiment of which this is more replicates
     replicates: int = 1
     cost_run_hours: float | None = None
