@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -98,5 +99,5 @@ def test_runs_of_both_arms_of_a_comparison_start_in_an_order_drawn_by_lot(projec
         order = [run.experiment_id for run in lab.queue.waiting().items if run.experiment_id != other.id]
         assert order == [run.experiment_id for run in lab.queue.waiting().items if run.experiment_id != other.id]
         assert sorted(order) == sorted([base.id, claim.id] * 6)
-        turns = sum(one != next_one for one, next_one in zip(order, order[1:], strict=False))
+        turns = sum(one != next_one for one, next_one in pairwise(order))
         assert turns >= 3, order  # one after the other would turn once
