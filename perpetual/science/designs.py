@@ -248,22 +248,37 @@ def _around(value: float, found: Statistic | None, alpha: float) -> tuple[float 
 def weigh_rates(design: Design, values: Sequence[float], lost: int = 0) -> Said:
     """Returns what a design's successes say of its rate, beside `baseline_count` [successes, trials] or a `rate`.
 
-    Values, counts and rates are oriented: a success is what is claimed to become more frequent. Of `lost` runs each
-    counts as what speaks against the verdict.
+    Values, counts and rates are oriented: a success is what is claimed to become more frequent. Of `lost` runs, and of
+    `baseline_lost`, each counts as what speaks against the verdict.
     """
     own = Count(math.fsum(values), len(values))
     if not own.n:
         return Said(0.0, 0.0, 0)
     against = _rate(design)
+    base_lost = len(design.get("baseline_lost") or ()) if isinstance(against, Count) else 0
+    support, refute = free, unheld = _rates_both_ways(design, own, against)
+    if lost or base_lost:
+        good = Count(own.k, own.n + lost), _with(against, base_lost, base_lost)
+        bad = Count(own.k + lost, own.n + lost), _with(against, 0, base_lost)
+        found = [_rates_both_ways(design, *each) for each in (good, bad)]
+        support, refute = (min(each) for each in zip((free, unheld), *found, strict=True))
     low, high = rate_interval(own, against)
-    up, down = _number(design, "null"), -_number(design, "mde")
-    free = log_e_above(own, against, up), log_e_above(own.failures, _failures(against), down)
-    support, refute = free
-    if lost:
-        support = min(support, log_e_above(Count(own.k, own.n + lost), against, up))
-        refute = min(refute, log_e_above(Count(own.n - own.k, own.n + lost), _failures(against), down))
     value = own.rate - (against.rate if isinstance(against, Count) else against)
-    return Said(support, refute, len(values), 0, value, low, high, None, (free[0] - support, free[1] - refute))
+    return Said(support, refute, len(values), 0, value, low, high, None, (free - support, unheld - refute))
+
+
+def _rates_both_ways(design: Design, own: Count, against: Count | float) -> tuple[float, float]:
+    """Returns the log e-values for and against, of one reading of what was lost."""
+    null, mde, others = _number(design, "null"), _number(design, "mde"), _failures(against)
+    support, refute = log_e_above(own, against, null), log_e_above(own.failures, others, -mde)
+    if design.get("one_sided") is False:  # some difference, of no direction
+        support = either(support, log_e_above(own.failures, others, -null))
+        refute = min(refute, log_e_above(own, against, -mde)) if mde else 0.0
+    return support, refute
+
+
+def _with(against: Count | float, k: int, n: int) -> Count | float:
+    return Count(against.k + k, against.n + n) if isinstance(against, Count) else against
 
 
 def _rate(design: Design) -> Count | float:

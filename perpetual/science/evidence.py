@@ -156,17 +156,23 @@ def _weigh_binary(name: str, design: Design, found: Measured) -> _Weight:
     hits = [value for value in found.values if value in (0, 1)]
     flags = ["value is not 0 or 1"] if len(hits) < len(found.values) else []
     flags += design.get("told", ())
+    lost = len(found.lost)
     if design.get("baseline_count") is not None:
-        said = weigh_rates(design, hits, len(found.lost))
+        said = weigh_rates(design, hits, lost)
         return _Weight([name], [len(hits)], said.support, said.refute, [flags], said)
     k, n = round(math.fsum(hits)), len(hits)
     p1, p0 = quantity(design, "mu1"), quantity(design, "mu0")
-    factor = log_bayes_factor_binary(k, n, p1=p1, p0=p0)
+    # Lost runs count as what is worst for what is said.
+    readings = (k, n), (k, n + lost), (k + lost, n + lost)
+    nats = [log_bayes_factor_binary(*each, p1=p1, p0=p0) for each in readings]
     if design.get("rate") is None or not n:
-        return _Weight([name], [n], factor, -factor, [flags])
-    said = weigh_rates(design, hits, len(found.lost))
-    if not number(design, "null", 0.0) and p1 != p0:  # the planned rate too: more power where the plan was right
-        said = said._replace(support=either(said.support, factor), refute=either(said.refute, -factor))
+        return _Weight([name], [n], min(nats), -max(nats), [flags])
+    said = weigh_rates(design, hits, lost)
+    is_planned = p1 != p0 and design.get("one_sided") is not False and not number(design, "null", 0.0)
+    if is_planned:  # the planned rate too: more power where the plan was right
+        support, refute = either(said.support, min(nats)), either(said.refute, -max(nats))
+        free = either(said.support + said.held[0], nats[0]), either(said.refute + said.held[1], -nats[0])
+        said = said._replace(support=support, refute=refute, held=(free[0] - support, free[1] - refute))
     return _Weight([name], [n], said.support, said.refute, [flags], said)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -112,15 +113,47 @@ def test_the_interval_is_what_neither_e_value_excludes() -> None:
     assert wide[0] < narrow[0] < 4 / 9 < narrow[1] < wide[1]
 
 
+def fold(values: list[int], design: dict[str, Any]) -> dict[str, Any]:
+    rows = [{"id": n, "kind": "measured", "design_id": "d", "value": value} for n, value in enumerate(values)]
+    return {**confidence({"id": "h", "prior": 0.5}, {"d": {"model": "binary", **design}}, rows, {})}
+
+
+RATES: list[dict[str, Any]] = [
+    {"rate": 0.4, "mu1": 0.6, "mu0": 0.4, "mde": 0.2},
+    {"baseline_count": [8, 20], "mde": 0.2},
+    {"mu1": 0.6, "mu0": 0.4},
+]
+
+
+@pytest.mark.parametrize("design", RATES)
+def test_a_lost_run_counts_as_it_is_worst_for_what_is_said(design: dict[str, Any]) -> None:
+    good, bad = [1] * 12, [0] * 12
+    assert fold(good, design)["reached"] == "supported"
+    assert fold(bad, design)["reached"] == "refuted"
+    for lost in (1, 4, 12):
+        beside = {**design, "lost": [None] * lost}
+        assert fold(good, beside)["e_support"] <= fold(good + [0] * lost, design)["e_support"] * (1 + 1e-9)
+        assert fold(bad, beside)["e_refute"] <= fold(bad + [1] * lost, design)["e_refute"] * (1 + 1e-9)
+    assert fold(good, {**design, "lost": [None] * 12})["reached"] is None
+    if "baseline_count" in design:
+        assert fold(good, {**design, "baseline_lost": [None] * 9})["e_support"] < 0.5 * fold(good, design)["e_support"]
+
+
+def test_some_difference_of_rates_may_lie_on_either_side() -> None:
+    for design in ({"rate": 0.5, "mu1": 0.5, "mu0": 0.5}, {"baseline_count": [20, 40]}):
+        both = {**design, "one_sided": False}
+        assert fold([1] * 20, both)["reached"] == fold([0] * 20, both)["reached"] == "supported"
+        assert fold([0] * 20, design)["reached"] == "refuted"
+        assert fold([0, 1] * 40, both)["e_refute"] == 1.0
+        near = {**both, "mde": 0.45}
+        assert fold([0, 1] * 40, near)["reached"] == "refuted"
+        assert fold([0] * 20, near)["e_refute"] <= 1
+
+
 @pytest.mark.parametrize("n", [1e3, 1e9, 1e12, 1e15, 1e300])
 def test_a_baseline_of_very_many_trials_is_a_number(n: float) -> None:
     for rate in (0.0, 0.5, 1.0):
-        design = {"model": "binary", "mde": 0.1, "null": 0.0, "baseline_count": [rate * n, n]}
-        rows = [
-            {"id": place, "kind": "measured", "design_id": "d", "value": value}
-            for place, value in enumerate([1, 0, 1, 1, 0, 0, 1, 0])
-        ]
-        result = confidence({"id": "h", "prior": 0.5}, {"d": design}, rows, {})
+        result = fold([1, 0, 1, 1, 0, 0, 1, 0], {"mde": 0.1, "null": 0.0, "baseline_count": [rate * n, n]})
         known = math.exp(log_e_above(Count(4, 8), rate))
         assert result["e_support"] <= max(1.001 * known, 1.001)
         assert math.isfinite(result["log_odds"])
@@ -131,7 +164,5 @@ def test_a_baseline_of_very_many_trials_is_a_number(n: float) -> None:
     "bad", [{"baseline_count": [3, 2]}, {"baseline_count": [-1, 2]}, {"baseline_count": [1, math.inf]}, {"rate": 1.5}]
 )
 def test_what_is_no_rate_is_refused_by_its_name(bad: dict[str, object]) -> None:
-    design = {"model": "binary", "mde": 0.1, "mu1": 0.6, "mu0": 0.5, **bad}
-    rows = [{"id": 1, "kind": "measured", "design_id": "d", "value": 1}]
     with pytest.raises(ValueError, match=next(iter(bad))):
-        confidence({"id": "h"}, {"d": design}, rows, {})
+        fold([1], {"mde": 0.1, "mu1": 0.6, "mu0": 0.5, **bad})
