@@ -70,6 +70,12 @@ def _hypothesis(item: HypothesisLine, cautions: dict[str, list[str]]) -> str:
     )
 
 
+def _together(status: LabStatus) -> list[str]:
+    """Returns the line on all tested claims together, where any is supported."""
+    family = status.get("family")
+    return [f"- together: {family['sentence']}"] if family and family["supported"] else []
+
+
 def _verdict(item: HypothesisLine) -> str:
     """Returns the verdict's sentence up to its bound, which stands beside the confidence; empty before any."""
     said = item.get("sentence") or ""
@@ -131,7 +137,7 @@ def _sections(status: LabStatus) -> list[list[str]]:
         ["Next:", *(f"- {neutralise(step)}" for step in next_of(status))],
         ["Open hypotheses:", *(_hypothesis(item, cautions) for item in opened)],
         ["Live runs:", *runs],
-        ["Supported:", *(_hypothesis(item, cautions) for item in supported)],
+        ["Supported:", *(_hypothesis(item, cautions) for item in supported), *_together(status)],
         ["Last results:", *map(_result, extra["results"])],
         ["Dead ends (not again without a new reason):", *(_hypothesis(item, cautions) for item in extra["dead_ends"])],
         ["Notes (perpetual memory show PATH):", *notes],

@@ -272,6 +272,8 @@ def status_text(status: LabStatus, *, for_agent: bool = False) -> str:
         left = status["hypotheses_total"] - len(status["hypotheses"])
         if left:
             lines.append(f"  and {left} more: perpetual hypotheses list")
+        if (family := status.get("family")) and family["tested"]:
+            lines.append(f"  together: {family['sentence']}")
     runs = status["runs"]
     if runs["active"] or runs["queued"]:
         lines.append(f"runs: {len(runs['active'])} live, {runs['queued']} queued as of the last scan")

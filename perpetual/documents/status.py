@@ -100,6 +100,22 @@ class ServiceNow(TypedDict):
     reason: str | None
 
 
+class FamilyNow(TypedDict):
+    """All claims that were tested, looked at together; what was decided by hand is not among them.
+
+    `expected_false` of the `supported` are probably false, by `base_rate`: the share of claims like these that is true.
+    `discoveries` are the claims that stand, supported or refuted, at false discovery rate `alpha`.
+    """
+
+    tested: int
+    supported: int
+    expected_false: float
+    base_rate: float | None
+    alpha: float
+    discoveries: list[str]
+    sentence: str
+
+
 class StatusDocument(TypedDict):
     """Where the research stands."""
 
@@ -114,6 +130,7 @@ class StatusDocument(TypedDict):
     approvals_waiting: int
     queue: str
     trust: TrustNow
+    family: NotRequired[FamilyNow]
     next: list[str]
     services: NotRequired[list[ServiceNow]]
     sections: NotRequired[dict[str, SectionNow]]  # of plugins, by the name of the provider

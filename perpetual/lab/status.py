@@ -20,6 +20,7 @@ from perpetual.lab.state_token import Present
 from perpetual.lab.trust_questions import held_items
 from perpetual.records import one_line
 from perpetual.records.states import EXPERIMENT_STATES, HYPOTHESIS_STATES, NOTE_STATES
+from perpetual.science.discoveries import base_rate, discoveries, expected_false, in_words
 from perpetual.science.versions import is_stale
 from perpetual.slots.store import Document
 from perpetual.toolkit.causes import reason_with_cause
@@ -29,6 +30,7 @@ from perpetual.toolkit.status_file import STATUS_FILE, read_status
 if TYPE_CHECKING:
     from perpetual.documents.status import (
         BriefFacts,
+        FamilyNow,
         HypothesisLine,
         LabStatus,
         ProposedLine,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Status"]
 
+ALPHA = 0.05  # false discovery rate where the methodology declares none
 TOP = 20
 _RECENT = 8
 _LONGEST_COMMAND = 200  # characters of one that waits
@@ -113,6 +116,7 @@ class Status:
             "approvals_waiting": by_status.get("proposed", 0) + len(held),
             "queue": self._runs.queue_state(),
             "trust": {"state": trust.state(), "why": trust.why, "held": foreign[:TOP], "held_total": len(foreign)},
+            "family": self._family(),
             "next": [],
             "sections": self._sections(),
             "brief": self._brief(top),
@@ -121,6 +125,26 @@ class Status:
         if foreign and not trust.is_held:
             document["next"].insert(0, "perpetual trust --show")
         return document
+
+    def _family(self) -> FamilyNow:
+        """Returns what is said of all tested claims together; a decision by hand was no test."""
+        bodies = [item.body for item in self._ctx.store.find(HYPOTHESIS)]
+        tested = [body for body in bodies if body.get("n_measured") and body.get("decided_by") in (None, "evidence")]
+        for_it = {body["id"]: body["e_support"] for body in tested}
+        supported = [body["id"] for body in tested if body["status"] == "supported"]
+        alpha = self._ctx.config.methodology["alpha"] or ALPHA
+        # At most one of a claim's two e-values is of a statement that is true, so the larger one serves for both.
+        found = discoveries({body["id"]: max(body["e_support"], body["e_refute"]) for body in tested}, alpha)
+        false = expected_false(for_it, supported)
+        return {
+            "tested": len(tested),
+            "supported": len(supported),
+            "expected_false": false,
+            "base_rate": base_rate(for_it.values()) if tested else None,
+            "alpha": alpha,
+            "discoveries": found,
+            "sentence": in_words(len(tested), len(supported), false, found),
+        }
 
     def _counts(self, kind: str, states: Sequence[str]) -> dict[str, int]:
         """Returns how many there are in each state that any is in."""

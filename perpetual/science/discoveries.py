@@ -1,14 +1,18 @@
-"""Multiple comparisons, the claims that stand when all were looked at: the e-value procedure of Benjamini and Hochberg.
+"""All claims of a lab looked at together: which stand (e-BH), and how many of the supported are probably false.
 
-Pure. Imported by reports on a whole project.
+Pure. Imported by the status, and by reports on a whole project.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-__all__ = ["discoveries"]
+__all__ = ["base_rate", "discoveries", "expected_false", "in_words"]
+
+CAP = 99.0  # of an e-value here: no claim is taken for surer
+_ROUNDS = 200
+_LISTED = 10
 
 
 def discoveries(e_values: Mapping[str, float], alpha: float) -> list[str]:
@@ -33,3 +37,44 @@ def discoveries(e_values: Mapping[str, float], alpha: float) -> list[str]:
         if e_values[name] * alpha * k >= len(ranked):
             found = k
     return ranked[:found]
+
+
+def base_rate(e_values: Iterable[float]) -> float:
+    """Returns which share of claims like these is true, estimated from their e-values by expectation maximisation.
+
+    Each capped e-value is taken as the likelihood ratio of true to false. One false claim is added, since few claims
+    alone overstate their own base rate. In simulated labs of 20 claims `expected_false` then says 0.8 times as many
+    as there are where no claim is true, and 1.0 to 1.6 times elsewhere.
+    """
+    ratios = [min(e, CAP) for e in e_values]
+    share = 0.5
+    for _ in range(_ROUNDS):
+        share = math.fsum(share * e / (share * e + 1 - share) for e in ratios) / (len(ratios) + 1)
+    return share
+
+
+def expected_false(e_values: Mapping[str, float], supported: Collection[str]) -> float:
+    """Returns how many of the supported claims are expected to be false, given the e-values of all claims.
+
+    The sum of one minus each confidence would take every claim as likely beforehand as its prior says.
+    """
+    share = base_rate(e_values.values())
+    return math.fsum((1 - share) / (share * min(e_values[name], CAP) + 1 - share) for name in supported)
+
+
+def in_words(tested: int, supported: int, false: float, found: Sequence[str]) -> str:
+    """Returns on one line what is said of all tested claims together.
+
+    Args:
+        tested: how many claims were tested.
+        supported: how many of them are supported.
+        false: how many of the supported are expected to be false.
+        found: the discoveries.
+    """
+    about = "under 0.1" if false < 0.1 else f"about {false:.1f}"
+    said = f"{supported} supported, {about} of them expected to be false; " if supported else ""
+    listed = ", ".join(found[:_LISTED]) + (f" and {len(found) - _LISTED} more" if len(found) > _LISTED else "")
+    which = f" ({listed})" if found else ""
+    return (
+        f"{said}{len(found)} of {tested} tested {'stands' if len(found) == 1 else 'stand'} when taken together{which}"
+    )

@@ -101,6 +101,9 @@ def list_(cli: CliContext, status: str | None, limit: int, cursor: str | None, v
         ),
         empty=f"no hypothesis is {status}" if status else "no hypothesis yet: perpetual hypotheses add STATEMENT",
     )
+    if not cli.as_json and any(item.status in ("supported", "refuted") for item in page.items):
+        family = cli.lab.status().get("family")
+        click.echo(f"together: {family['sentence']}" if family else "")
 
 
 @hypotheses.command()

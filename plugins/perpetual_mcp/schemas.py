@@ -120,6 +120,18 @@ class SectionLine(TypedDict):
     error: str | None
 
 
+class FamilyLine(TypedDict):
+    """All tested claims together: how many of the supported are probably false, and which stand, either way."""
+
+    tested: int
+    supported: int
+    expected_false: float
+    base_rate: float | None
+    alpha: float
+    discoveries: list[str]
+    sentence: str
+
+
 class StatusAnswer(TypedDict):
     """Where the research stands; `next` says what to do, the most useful first."""
 
@@ -139,6 +151,7 @@ class StatusAnswer(TypedDict):
     trust: TrustNow
     services: list[ServiceLine]
     sections: dict[str, SectionLine]
+    family: FamilyLine | None
     truncated: bool
 
 

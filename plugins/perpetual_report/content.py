@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from perpetual.api import Evidence, Experiment, Hypothesis, Run
-from perpetual.science.discoveries import discoveries
+from perpetual.science.discoveries import discoveries, expected_false
 from perpetual.toolkit.causes import cause_of
 from perpetual.toolkit.claims import WORDS, effect_word
 from perpetual_report.effects import effects_of, same_prediction
@@ -282,7 +282,7 @@ def _verdict(snapshot: Snapshot, book: Book, runs: _Runs, designs: _Designs, ite
     last = snapshot.steps[item.id][-1]
     return {
         "record": item,
-        "headline": designs.headline(item.id),
+        "headline": designs.headline(item.id, last.fold.get("together")),
         "confidence": book.number(f"{item.id}.confidence", item.confidence, source, form=".3f"),
         "prior": book.number(f"{item.id}.prior", item.prior, source),
         "bound": book.number(f"{item.id}.false_alarm_bound", item.false_alarm_bound, source, form=".2g"),
@@ -366,10 +366,13 @@ class _Designs:
             if effect.interval is not None:
                 self._of.setdefault(self._experiments[id].hypothesis_id or "", []).append(id)
 
-    def headline(self, hypothesis_id: str) -> dict[str, object] | None:
+    def headline(self, hypothesis_id: str, together: Mapping[str, Any] | None = None) -> dict[str, object] | None:
         """Returns the effect that represents a hypothesis: that of its design with the most runs, the oldest of equals.
 
         Never the one with the largest effect: which one is shown must not hang on how it came out.
+
+        Args:
+            together: what the fold found of designs that share a baseline, weighed as one arm.
         """
         measured = self._of.get(hypothesis_id)
         if not measured:
@@ -378,7 +381,10 @@ class _Designs:
         others = len(measured) - 1
         count = self._book.count(f"{hypothesis_id}.other_designs", others, f"{hypothesis_id}{self._snapshot.at}")
         metric = self._experiments[id].design.metric
-        return {**self._effect(id), "id": id, "metric": metric, "others": count if others else None}
+        shown = self._effect(id)
+        if together is not None and len(together["designs"]) > 1:
+            shown = self._numbers(hypothesis_id, metric, *(together[name] for name in ("value", "low", "high")))
+        return {**shown, "id": id, "metric": metric, "others": count if others else None}
 
     def _judged(self, id: str) -> str:
         """Returns which way the effect goes, in a word or two."""
@@ -391,10 +397,14 @@ class _Designs:
         """Returns the effect with its interval, each to the digits that the interval leaves it."""
         interval = self._effects[id].interval
         mean, low, high = (interval.mean, interval.low, interval.high) if interval else (None, None, None)
+        return self._numbers(id, self._experiments[id].design.metric, mean, low, high)
+
+    def _numbers(
+        self, id: str, metric: str | None, mean: float | None, low: float | None, high: float | None
+    ) -> dict[str, Number | None]:
         form = _form(None if low is None or high is None else (high - low) / 2)
-        source, metric = f"{id}{self._snapshot.at}", self._experiments[id].design.metric
         return {
-            name: self._book.number(f"{id}.{key}", value, source, form=form, metric=metric)
+            name: self._book.number(f"{id}.{key}", value, f"{id}{self._snapshot.at}", form=form, metric=metric)
             for name, key, value in (
                 ("effect", "effect", mean), ("low", "effect_low", low), ("high", "effect_high", high),
             )
@@ -465,14 +475,23 @@ def _row(book: Book, row: Evidence, run: Run | None) -> dict[str, object]:
 
 
 def _discoveries(snapshot: Snapshot, book: Book) -> dict[str, object]:
-    """Returns the supported claims that hold when all are looked at together."""
+    """Returns the decided claims that hold when all tested ones are looked at together, as `perpetual status` does."""
     declared = snapshot.methodology["alpha"]
     alpha = ALPHA if declared is None else declared
     source = f"record{snapshot.at}"
     # What was decided by hand was not tested, and is of no family of tests.
-    records = {item.id: item for item in snapshot.hypotheses if item.decided_by in (None, "evidence")}
-    found = discoveries({id: item.e_support for id, item in records.items()}, alpha)
+    records = {
+        item.id: item
+        for item in snapshot.hypotheses
+        if item.decided_by in (None, "evidence") and snapshot.steps[item.id][-1].fold["n_measured"]
+    }
+    # At most one of a claim's two e-values is of a statement that is true, so the larger one serves for both.
+    found = discoveries({id: max(item.e_support, item.e_refute) for id, item in records.items()}, alpha)
+    supported = [id for id, item in records.items() if item.status == "supported"]
+    false = expected_false({id: item.e_support for id, item in records.items()}, supported)
     return {
+        "supported": book.count("discoveries.supported", len(supported), source),
+        "expected_false": book.number("discoveries.expected_false", false, source, form=".2g"),
         "alpha": book.number("discoveries.alpha", alpha, f"methodology{snapshot.at}", form="g"),
         "declared": declared is not None,
         "k": book.count("discoveries.k", len(found), source),
@@ -480,5 +499,9 @@ def _discoveries(snapshot: Snapshot, book: Book) -> dict[str, object]:
         "bar": book.number(
             "discoveries.bar", len(records) / (alpha * len(found)) if found else None, source, form=".3g"
         ),
-        "named": [{"record": records[id], "e": book.numbers[f"{id}.e_support"]} for id in found],
+        "named": [
+            {"record": item, "e": book.numbers[f"{item.id}.e_{'support' if is_for else 'refute'}"], "is_for": is_for}
+            for item in (records[id] for id in found)
+            for is_for in (item.e_support >= item.e_refute,)
+        ],
     }

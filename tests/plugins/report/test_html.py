@@ -17,6 +17,7 @@ from perpetual import Lab
 from perpetual.api import PerpetualError
 from perpetual.cli.app import run
 from perpetual.lab.evidence.confidence import designs_of, rows_of
+from perpetual.lab.evidence.confidence import effects_of as lab_effects_of
 from perpetual.lab.kinds import HYPOTHESIS
 from perpetual_report import content
 from perpetual_report.document import markdown_of, render, render_html
@@ -235,8 +236,7 @@ def test_intervals_are_those_of_the_design(lab: Lab) -> None:
     assert three.interval.high is not None
     assert three.interval.mean == pytest.approx(sum(three.points) / 3)
     assert three.how == "95 % at every look, of both arms and of their pairs by seed"
-    folded = lab.hypotheses.get("h1").effect
-    assert folded is not None
+    folded = lab_effects_of(lab.context, "h1")["e2"]
     assert (folded["value"], folded["low"], folded["high"]) == pytest.approx(three.interval[1:2] + three.interval[3:5])
     values = [row.value for row in three.rows if row.value is not None]
     mean, base = sum(values) / 3, sum(three.baseline) / 3
@@ -308,6 +308,11 @@ def test_a_hypothesis_has_one_line_of_the_design_with_the_most_runs(lab: Lab) ->
     told: Any = content.facts_of(take(lab), Book())["verdicts"]
     first = told[0]["headline"]
     assert (first["id"], str(first["others"])) == ("e2", "1")  # three runs; e3 has one and the larger effect or not
+    shown = lab.hypotheses.get("h1").effect  # of both, which share a baseline and so count as one arm
+    assert shown is not None
+    assert [first[name].value for name in ("effect", "low", "high")] == [
+        shown[name] for name in ("value", "low", "high")
+    ]
     assert told[-1]["headline"] is None
 
 

@@ -273,7 +273,8 @@ def test_a_changed_log_is_found(lab: Lab, study: Path, markdown: str) -> None:
     before = log.read_text()
     log.write_text(re.sub(r"^loss=1", "loss=0", before, flags=re.M))
     problems = verify(lab, Path("report.md"))["problems"]
-    assert {"v1.value", "r4.metrics.loss"} == {problem["number"] for problem in problems}
+    row = next(row.id for row in lab.evidence.list(hypothesis_id="h1").items if row.run_id == "r4")
+    assert {f"{row}.value", "r4.metrics.loss"} == {problem["number"] for problem in problems}
     assert all(problem["found"].startswith("0.") for problem in problems)
     log.write_text("one more line\n" + before)
     problems = verify(lab, Path("report.md"))["problems"]
@@ -284,7 +285,8 @@ def test_a_log_that_is_gone_is_found(lab: Lab, study: Path, page: str) -> None:
     Path("report.html").write_text(page)
     (study / ".perpetual" / "runs" / "r5" / "stdout.log").unlink()
     problems = verify(lab, Path("report.html"))["problems"]
-    assert {problem["number"] for problem in problems} == {"v2.value", "r5.metrics.loss", "r5.metrics.steps"}
+    row = next(row.id for row in lab.evidence.list(hypothesis_id="h1").items if row.run_id == "r5")
+    assert {problem["number"] for problem in problems} == {f"{row}.value", "r5.metrics.loss", "r5.metrics.steps"}
     assert {problem["found"] for problem in problems} == {"the source is gone"}
 
 
