@@ -127,6 +127,14 @@ class Proxy(TypedDict):
     tau: float
 
 
+class GuardBody(TypedDict):
+    """What may not get worse by more than the margin, in the metric's units."""
+
+    metric: str
+    direction: str
+    margin: float
+
+
 class DesignBody(TypedDict):
     """The prediction that approval freezes."""
 
@@ -149,6 +157,7 @@ class DesignBody(TypedDict):
     null_effect: NotRequired[float | None]
     items: NotRequired[int | None]
     baseline_runs: NotRequired[int | None]
+    guards: NotRequired[list[GuardBody] | None]
     underpowered: NotRequired[bool]
 
 
@@ -372,6 +381,8 @@ class Model(TypedDict, total=False):
     share: float
     stale: list[str]
     told: list[str]
+    guard_of: str
+    margin: float
 
 
 class DebitBody(TypedDict):

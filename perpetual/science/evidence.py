@@ -77,7 +77,7 @@ CAUTION_FLAGS = (
     ("model misfit", "misfit"),
     ("seed not applied", "correlated_seeds"),
 )
-_BOTH_SURE = math.log(20)
+_BOTH_SURE = _GUARDED = math.log(20)
 
 _DIRECTION = {"supports": 1.0, "refutes": -1.0}
 _RATE_FLOOR = 1e-6  # a declared rate of 0 or 1 would make one contrary run infinite
@@ -418,9 +418,17 @@ def confidence(
     """
     rows = live_rows(evidence, hypothesis.get("id"))
     values, runs = measured(rows, designs)
-    weighed = _weigh(designs, values)
+    guards = {name: design for name, design in designs.items() if design.get("guard_of")}
+    weighed = _weigh({name: design for name, design in designs.items() if name not in guards}, values)
     for_it, against_it = (math.fsum(each) for each in ([w.support for w in weighed], [w.refute for w in weighed]))
-    parts = _parts(weighed, for_it, against_it)
+    parts: list[Part] = []
+    if guards:
+        for_it, against_it, parts = _under_guard(for_it, against_it, guards, values)
+    own = _parts(weighed, for_it, against_it)
+    if parts:  # a guard that is worse speaks against the claim
+        counted = math.fsum(part["log_bayes_factor"] for part in own)
+        parts[0]["log_bayes_factor"] = min(max(for_it, 0.0) - max(against_it, 0.0) - counted, 0.0)
+    parts = [*own, *parts]
     opinions = _opinions(rows, runs)
     shifts = {
         row.get("id"): (quantity(row, "log_odds"), row.get("bounded"))
@@ -487,6 +495,31 @@ def _effect(weighed: Sequence[_Weight], designs: Mapping[str, Design]) -> Effect
         "declared_sd": math.sqrt(known.fixed) if known is not None else 0.0,
         "shrunk": shrunk(value, known, first.get("mde")),
     }
+
+
+def _under_guard(
+    for_it: float, against_it: float, guards: Mapping[str, Design], values: Mapping[str, Measured]
+) -> tuple[float, float, list[Part]]:
+    """Returns both log e-values of a claim with its guards, and the guards' parts.
+
+    The claim holds where its metric is better and no guard is worse: the least of the e-values counts. Against it
+    speaks what speaks against any of them: the mean of the e-values counts.
+    """
+    weighed = _weigh(guards, values)
+    unseen = [name for name in guards if name not in values]
+    sides = [against_it, *(each.refute for each in weighed)]
+    peak = max(sides)
+    against = peak + math.log(math.fsum(math.exp(each - peak) for each in sides) / len(sides))
+    parts = []
+    for each in weighed:
+        metric, margin = guards[each.designs[0]].get("metric"), number(guards[each.designs[0]], "margin", 0.0)
+        holds = each.support >= _GUARDED
+        said = "stays" if holds else "is not shown to stay"
+        flag = f"guard: {metric} {said} within {margin:g} (e-value {math.exp(_clip(each.support, 700.0)):.3g})"
+        parts.append(_part("design_id", each.designs[0], 0.0, math.inf, sum(each.counts), [flag]))
+    parts += [_part("design_id", name, 0.0, math.inf, 0, [f"guard: {guards[name].get('metric')} was not measured"])
+              for name in unseen]  # fmt: skip
+    return min([for_it, *(each.support for each in weighed), *([0.0] if unseen else [])]), against, parts
 
 
 def _parts(weighed: Sequence[_Weight], for_it: float, against_it: float) -> list[Part]:

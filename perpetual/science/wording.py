@@ -6,6 +6,7 @@ Pure. Imported by `judge` and by the lab.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from perpetual.science.planning import runs_for
@@ -21,7 +22,13 @@ MOST_MORE = 200
 
 
 def sentence(
-    found: Confidence, status: str, *, claim: str = "improves", mde: float | None = None, stale: str = ""
+    found: Confidence,
+    status: str,
+    *,
+    claim: str = "improves",
+    mde: float | None = None,
+    stale: str = "",
+    guards: Sequence[str] = (),
 ) -> str:
     """Returns the verdict in one sentence.
 
@@ -31,17 +38,22 @@ def sentence(
         claim: what was tested: improves, at_least, any or value.
         mde: the smallest effect worth having.
         stale: what baseline and claim differ in, where they do.
+        guards: the metrics that may not get worse.
     """
     effect = found["effect"]
     if not found["n_measured"] or effect is None:
         return "Not measured yet."
-    words = _of_effect(effect)
+    words, named = _of_effect(effect), " and ".join(guards)
     e = found["e_support"] if status == "supported" else found["e_refute"]
     if status == "supported":
-        return f"{_head(claim, mde, e, supported=True)}: {words}{_bound(e, 'a false claim would look this good')}"
+        head = _head(claim, mde, e, supported=True) + (f", and {named} stays within its margin" if guards else "")
+        return f"{head}: {words}{_bound(e, 'a false claim would look this good')}"
     if status == "refuted":
         what = "a claim" if mde is None else f"a true effect of {mde:.3g}"
-        return f"{_head(claim, mde, e, supported=False)}: {words}{_bound(e, what + ' would look this bad')}"
+        head = _head(claim, mde, e, supported=False)
+        if guards:  # either the metric is not better, or a guard is worse
+            what, head = "a true claim", f"{'Not' if e >= SURE else 'Leans to not'} better without harm to {named}"
+        return f"{head}: {words}{_bound(e, what + ' would look this bad')}"
     if stale:
         return f"Undecided, as baseline and claim ran on other {stale}: {words}."
     return f"Undecided: {words}; {_more(effect, claim, mde)}."

@@ -56,6 +56,9 @@ _LONGEST_LISTED = 200  # characters of a command in a list
     "--paired/--unpaired", default=None, help="Share the seeds of the baseline experiment; by default, if it is one."
 )
 @click.option("--items", type=int, metavar="N", help="Test items behind each value: their luck counts.")
+@click.option(
+    "--guard", "guards", multiple=True, metavar="M:max|min:MARGIN", help="May not get worse by more; may be repeated."
+)
 @click.option("--baseline-runs", type=int, metavar="N", help="Runs that a number as baseline was measured with.")
 @click.option("--kind", metavar="gaussian|binary", help="binary: 1 is success, 0 failure; the baseline is a rate.")
 @click.option(
@@ -119,6 +122,7 @@ def propose(
     paired: bool | None,
     items: int | None,
     baseline_runs: int | None,
+    guards: tuple[str, ...],
     kind: str | None,
     claim: str | None,
     on_crash: str | None,
@@ -170,6 +174,7 @@ def propose(
         paired=paired,
         items=items,
         baseline_runs=baseline_runs,
+        guards=guards,
         kind="gaussian" if kind is None else kind,
         claim=claim,
         on_crash=on_crash,
@@ -470,6 +475,10 @@ def _design(item: Json) -> str:
         what += " (paired)" if design["paired"] else ""
         what += " (confirmation)" if design["confirmation"] else ""
         what += f", changes {design['changes']}" if design["changes"] else ""
+        what += "".join(
+            f", {guard['metric']} {'lower' if guard['direction'] == 'max' else 'higher'} by {guard['margin']:g} at most"
+            for guard in design["guards"] or ()
+        )
         what += " (underpowered)" if design["underpowered"] else ""
         what += f", a crash {design['on_crash']} it" if design["on_crash"] else ""
     what += f", a proxy of {design['proxy_of']}" if design["proxy_of"] else ""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.effects import effect_of, headline
+from perpetual.lab.evidence.guards import guarded
 from perpetual.lab.evidence.stale import Comparison, baseline_values, comparisons, parts_of, root_of, sentences
 from perpetual.lab.evidence.warnings import assumptions, cautions, lost_values
 from perpetual.lab.kinds import (
@@ -59,7 +60,7 @@ KEEP_EVERY = 64  # experiments
 _GUESS_DF = 2.0
 # What runs kept back for it must say by themselves before they confirm: as much as all opinions together may.
 _CONFIRMING_NATS = math.log(3)
-_PREDICTION = ("metric", "direction", "kind", "baseline", "claim", "mde", "paired", "changes")
+_PREDICTION = ("metric", "direction", "kind", "baseline", "claim", "mde", "paired", "changes", "guards")
 # How far apart results are believed to lie. It is part of what was predicted: wider beliefs, had once the results are
 # there, would unsay what speaks against a claim, as narrower ones would overstate what speaks for it.
 _SPREAD = ("noise", "tau", "on_crash")
@@ -228,6 +229,9 @@ def designs_of(
                 designs[id]["told"] = [f"a later prediction of the same command: that of {first.id} holds"]
             sorts[id] = _sort(first.body["design"])
             ready += [_pooled(row, id) for row in seen[1]]
+            for name, guard, own_rows in guarded(ctx, id, first.body["design"], each):
+                designs[name] = guard
+                ready += own_rows
     ready.sort(key=lambda row: row["no"])
     return designs, ready, sorts
 
@@ -385,7 +389,7 @@ def _compute(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -
         "alpha": methodology["alpha"],
     }
     claim = {"id": hypothesis.id, "prior": hypothesis.body["prior"]}
-    kept_back = {name: design for name, design in designs.items() if sorts[name] == "confirmation"}
+    kept_back = {name: design for name, design in designs.items() if sorts.get(name) == "confirmation"}
     confirmed = 0.0
     if kept_back and methodology["require_confirmation"]:  # weighed beside other designs they would share their effect
         alone = confidence({"id": hypothesis.id}, kept_back, ready, config)
@@ -464,7 +468,8 @@ def _needs(result: _Folded, *, confirm: bool) -> str | None:
     """Returns what is missing before the verdict stands: a key of `_NEEDS`."""
     if result.said["reached"] is None:
         return "evidence"
-    sorts = [result.sorts[str(part["design_id"])] for part in result.said["parts"] if "design_id" in part]
+    # A guard is of no sort of its own.
+    sorts = [sort for part in result.said["parts"] if (sort := result.sorts.get(str(part.get("design_id"))))]
     if sorts and all(sort == "proxy" for sort in sorts):
         return "full_scale"
     if confirm and result.said["reached"] == "supported" and result.confirmed < _CONFIRMING_NATS:
@@ -510,8 +515,14 @@ def _sentence(hypothesis: HypothesisRow, result: _Folded, status: str, decided_b
     if claim == "at_least" and not design.get("null"):
         claim = "improves"  # as what older projects call so was tested
     mde = design.get("mde") if design else hypothesis.body["prediction"]["mde"]
+    guards = [str(each.get("metric")) for each in result.designs.values() if each.get("guard_of")]
     return sentence(
-        result.said, status if decided_by else "open", claim=claim, mde=mde, stale=" and ".join(result.stale)
+        result.said,
+        status if decided_by else "open",
+        claim=claim,
+        mde=mde,
+        stale=" and ".join(result.stale),
+        guards=[*dict.fromkeys(guards)],
     )
 
 

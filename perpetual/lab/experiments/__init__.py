@@ -69,6 +69,7 @@ class Experiments:
         paired: bool | None = None,
         items: int | None = None,
         baseline_runs: int | None = None,
+        guards: Sequence[str] = (),
         kind: str = "gaussian",
         claim: str | None = None,
         on_crash: str | None = None,
@@ -102,7 +103,7 @@ class Experiments:
         spec = Specification(
             command=command, title=title, config=config, notes=notes, cwd=cwd, env=env, tags=tags,
             priority=priority, metric=metric, direction=direction, mde=mde, noise=noise, tau=tau,
-            baseline=baseline, paired=paired, items=items, baseline_runs=baseline_runs, kind=kind,
+            baseline=baseline, paired=paired, items=items, baseline_runs=baseline_runs, guards=guards, kind=kind,
             claim=claim, on_crash=on_crash, confirmation=confirmation, proxy=proxy, proxy_of=proxy_of,
             changes=changes, underpowered=underpowered, extends=extends, replicates=replicates,
             cost_run_hours=cost_run_hours, gpus=gpus, gpu_memory_bytes=gpu_memory_bytes, cpus=cpus,

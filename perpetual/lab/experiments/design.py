@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from perpetual.errors import UsageError, unknown
 from perpetual.lab.context import Context
+from perpetual.lab.evidence.guards import guards_of
 from perpetual.lab.kinds import EXPERIMENT, HypothesisRow
 from perpetual.lab.ledger.hypotheses import baseline_value, check_baseline, check_direction, check_metric
 from perpetual.lab.ledger.specification import MOST_RUN_HOURS, Specification
@@ -74,6 +75,7 @@ def design_of(ctx: Context, hypothesis: HypothesisRow | None, spec: Specificatio
         null_effect=mde if claim == "at_least" else None,
         items=spec.items,
         baseline_runs=spec.baseline_runs,
+        guards=[{**guard} for guard in guards_of(spec.guards, claim, metric, against)] or None,
     )
 
 

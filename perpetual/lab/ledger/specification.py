@@ -62,6 +62,7 @@ class Specification:
     paired: bool | None = None  # whether it shares the seeds of its baseline; None where that is an experiment
     items: int | None = None  # test items behind each value of a rate: their luck counts
     baseline_runs: int | None = None  # runs that a number as baseline was measured with
+    guards: Sequence[str] = ()  # METRIC:max|min:MARGIN each: what may not get worse by more than that
     kind: str = "gaussian"  # or binary: the metric is 1 or 0, and a baseline is the rate that the mde is added to
     claim: str | None = None  # improves (by default, with an mde), at_least, value, any (some effect) or none
     on_crash: str | None = None  # of a binary claim that it runs at all: a failed run `supports` or `refutes` it
