@@ -41,8 +41,10 @@ def sentence(
         guards: the metrics that may not get worse.
     """
     effect = found["effect"]
-    if not found["n_measured"] or effect is None:
+    if not found["n_measured"]:
         return "Not measured yet."
+    if effect is None:
+        return "Undecided: the noise is not known yet; one more run is needed."
     words, named = _of_effect(effect), " and ".join(guards)
     e = found["e_support"] if status == "supported" else found["e_refute"]
     if status == "supported":
