@@ -45,7 +45,7 @@ def decided(project: Path, text: Text) -> Text:
 
 def test_a_claim_is_a_sentence_with_the_smallest_effect_worth_having(text: Text) -> None:
     said = text("hypotheses", "add", "it raises m", *CLAIM, "--baseline", "1")
-    assert "  predicts: m 0.5 higher than 1 (the smallest effect worth having)\n" in said
+    assert "  predicts: m higher than 1 (planned for 0.5, the smallest effect worth having)\n" in said
     assert "weighed" not in said
     assert re.search(r"--mde FLOAT +The smallest effect worth having", text("hypotheses", "add", "--help"))
 
@@ -54,8 +54,10 @@ def test_a_claim_is_a_sentence_with_the_smallest_effect_worth_having(text: Text)
 def test_a_verdict_comes_before_its_numbers_and_each_word_is_explained(decided: Text) -> None:
     shown = decided("hypotheses", "show", "h1")
     assert shown.startswith("h1  refuted  confidence 0.")
-    assert re.search(r"\n  effect: -0\.\d+ m \(worse\), interval -0\.\d+ to -0\.\d+; 3 runs against 1\n", shown)
-    for word in ("refuted", "confidence", "effect", "interval", "evidence", "false-alarm bound"):
+    assert re.search(
+        r"\n  effect: -0\.\d+ m \(worse\), interval -\d\.\d+ to -0\.\d+, -0\.\d+ shrunk; 3 runs against 1\n", shown
+    )
+    for word in ("refuted", "confidence", "effect", "interval", "shrunk", "evidence", "false-alarm bound"):
         assert f"\n  {word}: {WORDS[word]}\n" in shown + "\n"
     assert "e-values" not in shown
     assert "e-values: " in decided("hypotheses", "show", "h1", "--verbose")
@@ -79,7 +81,7 @@ def test_the_report_explains_the_same_words(decided: Text, project: Path) -> Non
     for word, said in WORDS.items():
         assert f"- *{word}*: {said}\n" in written
         assert f"<li><em>{word}</em>: {said}</li>" in page
-    assert "Predicted: m 0.5 higher than 1 (the smallest effect worth having)." in written
+    assert "Predicted: m higher than 1, planned for 0.5 (the smallest effect worth having)." in written
     assert "weighed:" not in written + page
 
 
