@@ -353,7 +353,7 @@ def test_people_are_shown_the_next_step(text: Callable[..., str]) -> None:
     assert "\\x1b[31mclaim" in text("hypotheses", "list")
     proposed = text("propose", "-h", "h1", "--command", "sh -c 'echo m=2'", "--replicates", "2", "--noise", "0.1")
     assert "e1  proposed for h1" in proposed
-    assert "design: m 0.5 higher than 1 (the smallest effect worth having); 2 replicates" in proposed
+    assert "design: m higher than 1 (planned for 0.5, the smallest effect worth having); 2 replicates" in proposed
     assert "bits per run-hour" not in proposed
     assert "next: perpetual approve e1" in proposed
     assert "next: perpetual run e1 --all" in text("approve", "e1")
