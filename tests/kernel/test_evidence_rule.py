@@ -213,8 +213,8 @@ def test_one_run_says_nothing_and_two_know_a_noise(lab: Lab) -> None:
 def test_a_claim_shares_the_seeds_of_its_baseline_unless_it_says_otherwise(lab: Lab) -> None:
     base = _measured(lab, [1.0, 3.0, 5.0])  # the seeds differ by far more than the effect
     paired, apart = _claim(lab, base), _claim(lab, base)
-    one = _measured(lab, [1.21, 3.2, 5.19], paired, tau=0.0)
-    other = _measured(lab, [1.21, 3.2, 5.19], apart, tau=0.0, paired=False)
+    one = _measured(lab, [1.21, 3.2, 5.19], paired, tau=0.0, underpowered=True)
+    other = _measured(lab, [1.21, 3.2, 5.19], apart, tau=0.0, paired=False, underpowered=True)
     assert (one.design.paired, other.design.paired) == (True, False)
     seeds = {
         item.id: {run.replicate: run.seed for run in lab.runs.list(experiment_id=item.id).items}

@@ -43,6 +43,7 @@ def _plain(lab: Lab, command: str, **given: Any) -> Experiment:
 
 
 def test_the_loop_stops_when_everything_is_decided(lab: Lab, campaign: Campaign) -> None:
+    lab.settings.set_methodology("max_concurrent_runs", "1")  # what an end has shown is known before the next start
     right, _ = campaign(replicates=4)
     wrong, _ = campaign(value="0.7", replicates=4, statement="acc rises some other way")
     last = _stopped(lab, "all_decided", 0)
