@@ -251,10 +251,9 @@ def weigh_rates(design: Design, values: Sequence[float], lost: int = 0) -> Said:
     Values, counts and rates are oriented: a success is what is claimed to become more frequent. Of `lost` runs, and of
     `baseline_lost`, each counts as what speaks against the verdict.
     """
-    own = Count(math.fsum(values), len(values))
-    if not own.n:
-        return Said(0.0, 0.0, 0)
-    against = _rate(design)
+    own, against = Count(math.fsum(values), len(values)), _rate(design)
+    if not own.n or (isinstance(against, Count) and not against.n):
+        return Said(0.0, 0.0, len(values))
     base_lost = len(design.get("baseline_lost") or ()) if isinstance(against, Count) else 0
     support, refute = free, unheld = _rates_both_ways(design, own, against)
     if lost or base_lost:

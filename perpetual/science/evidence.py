@@ -558,6 +558,10 @@ def _verdict(p: float, for_it: float, against_it: float, config: Mapping[str, An
     Else a favourable prior, opinions or a hand could carry a verdict that what was measured does not.
     """
     high, low = number(config, "support", 0.8), number(config, "refute", 0.2)
+    if not 0.5 <= high <= 1:
+        raise ValueError(f"support must lie between 0.5 and 1, not {high:g}")
+    if not 0 <= low <= 0.5:
+        raise ValueError(f"refute must lie between 0 and 0.5, not {low:g}")
     if p >= high:
         return "supported", "supported" if _enough(for_it, high) else None
     if p <= low:

@@ -70,36 +70,23 @@ def judge(
     Raises:
         ValueError: for a claim, baseline or run that is none, by the name of the key.
     """
-    several = not isinstance(claim, Mapping)
-    claims = cast("Sequence[Json]", claim) if several else [cast("Json", claim)]
-    if not claims:
-        raise ValueError("claim must hold one claim at least")
-    lists = cast("Sequence[Sequence[Json]]", runs if several else [runs])
-    is_one = (
-        not isinstance(baseline, Sequence)
-        or not baseline
-        or (
-            isinstance(baseline[0], Mapping)
-            and (not several or "status" in baseline[0] or "seed" in baseline[0] or len(baseline) != len(claims))
-        )
-    )
-    baselines = [baseline] * len(claims) if is_one else [*cast("Sequence[object]", baseline)]
-    if len(lists) != len(claims) or len(baselines) != len(claims):
-        raise ValueError(f"{len(claims)} claims need as many lists of runs and baselines")
-    found = _Found({}, [], [], [], 0)
+    if not isinstance(config, Mapping):
+        raise ValueError(f"config must be an object, not {config!r}")
+    claims, baselines, lists = _arguments(claim, baseline, runs)
+    found = _Found({}, [], [], [])
     for place, (one, against, own) in enumerate(zip(claims, baselines, lists, strict=True)):
         shared = f"b{next(i for i, other in enumerate(baselines) if other is against or other == against)}"
         _add_design(found, place, one, against, own, shared)
     if len(claims) > 1 and any(len({*group}) > 1 for group in found.sharing()):
         found.cautions.append("shared_baseline")
-    first = claims[0]
-    rows = [*found.rows, *_opinions(first.get("opinions") or ())]
+    opinions = [opinion for one in claims for opinion in _list(one.get("opinions") or (), "opinions")]
+    rows = [*found.rows, *_opinions(opinions)]
     thresholds = {
         "support": config.get("support", config.get("confidence_support_threshold")),
         "refute": config.get("refute", config.get("confidence_refute_threshold")),
         "alpha": config.get("alpha"),
     }
-    document = confidence({"id": "h", "prior": first.get("prior")}, found.designs, rows, thresholds)
+    document = confidence({"id": "h", "prior": claims[0].get("prior")}, found.designs, rows, thresholds)
     flags = {flag for part in document["parts"] for flag in part["flags"]}
     found.cautions.extend(code for flag in sorted(flags) if (code := _code_of(flag)) is not None)
     least = number(config, "min_replicates", MIN_REPLICATES)
@@ -121,7 +108,7 @@ def judge_many(items: Iterable[Sequence[object]]) -> list[Judgement | Refused]:
                     cast("Mapping[str, object]", config),
                 )
             )
-        except (ValueError, TypeError, AttributeError, KeyError) as exc:
+        except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as exc:
             found.append({"error": f"{type(exc).__name__}: {exc}"})
     return found
 
@@ -133,7 +120,6 @@ class _Found(NamedTuple):
     rows: list[Json]
     cautions: list[str]
     groups: list[tuple[str, str]]  # shared baseline, design
-    number: int
 
     def sharing(self) -> list[list[str]]:
         """Returns the designs by shared baseline that was run."""
@@ -143,11 +129,38 @@ class _Found(NamedTuple):
         return [*by.values()]
 
 
+def _arguments(
+    claim: object, baseline: object, runs: object
+) -> tuple[list[Json], list[object], list[Sequence[object]]]:
+    """Returns claims, baselines and lists of runs, as many of each."""
+    several = not isinstance(claim, Mapping)
+    claims = [*_list(claim, "claim")] if several else [claim]
+    lists = [_list(each, "runs") for each in (_list(runs, "runs") if several else [runs])]
+    if not claims or not all(isinstance(one, Mapping) for one in claims):
+        raise ValueError("claim must be an object, or a list of one or more")
+    is_many = several and _is_runs(baseline) and baseline and all(map(_is_baseline, cast("Sequence[object]", baseline)))
+    baselines = [*cast("Sequence[object]", baseline)] if is_many else [baseline] * len(claims)
+    if not len(lists) == len(claims) == len(baselines):
+        raise ValueError(f"{len(claims)} claims need as many lists of runs and baselines")
+    return cast("list[Json]", claims), baselines, lists
+
+
+def _is_baseline(one: object) -> bool:
+    """Returns whether an entry of a list is a baseline by itself, rather than a run of one."""
+    return "n" in one if isinstance(one, Mapping) else True
+
+
+def _list(found: object, key: str) -> Sequence[object]:
+    if not isinstance(found, Sequence) or isinstance(found, str | bytes):
+        raise ValueError(f"{key} must be a list, not {found!r}")
+    return found
+
+
 def _code_of(flag: str) -> str | None:
     return next((code for start, code in CAUTION_FLAGS if flag.startswith(start)), None)
 
 
-def _add_design(found: _Found, place: int, claim: Json, baseline: object, runs: Sequence[Json], shared: str) -> None:
+def _add_design(found: _Found, place: int, claim: Json, baseline: object, runs: Sequence[object], shared: str) -> None:
     """Adds the designs and rows of one claim: one design a version of its code, data and environment."""
     direction = claim.get("direction") or "max"
     if direction not in ("max", "min"):
@@ -162,29 +175,35 @@ def _add_design(found: _Found, place: int, claim: Json, baseline: object, runs: 
     if what in ("at_least", "value") and not mde:
         raise ValueError(f"mde must be above 0 for the claim {what}")
     own = [_read(run, sign, kind) for run in runs]
-    others = [_read(run, sign, kind) for run in cast("Sequence[Json]", baseline)] if _is_runs(baseline) else None
-    found.cautions.extend(_cautions_of_runs(own, others))
-    changes = [*(claim.get("changes") or ())]
-    matches = _matches(runs, own, cast("Sequence[Json]", baseline) if others is not None else None, others, changes)
+    against = cast("Sequence[object]", baseline) if _is_runs(baseline) else None
+    others = None if against is None else [_read(run, sign, kind) for run in against]
+    found.cautions.extend(_cautions_of_runs(own, others, kind))
     if others is None:
+        _typed(baseline)
         found.cautions.extend(["typed_baseline"] if _typed_n(baseline) is None else [])
-    versions = {id(match.baseline) for match in matches}
-    is_mixed = others is not None and len([*_samples(cast("Sequence[Json]", baseline), others)]) > len(versions)
+    changes = _list(claim.get("changes") or (), "changes")
+    if not {*map(str, changes)} <= {*ASPECTS}:
+        raise ValueError(f"changes must be a list of {', '.join(ASPECTS)}, not {changes!r}")
+    theirs = _samples(against or (), others or ())
+    matches = _matches(_samples(runs, own), theirs, [*map(str, changes)])
+    is_mixed = len(theirs) > len({id(match.baseline) for match in matches})
     if any(match.stale or not match.counts for match in matches) or (is_mixed and "code" not in changes):
         found.cautions.append("stale")
     counting = [match for match in matches if match.counts]
+    luck = []
     for at, match in enumerate(counting):
         name = f"d{place}" if not at else f"d{place}/{at + 1}"
-        design, rows = _design(claim, name, kind, what, mde, sign, match, baseline, f"{shared}/{at}")
+        sample = next((n for n, each in enumerate(theirs) if each is match.baseline), at)
+        design, rows = _design(claim, name, kind, what, mde, sign, match, baseline, f"{shared}/{sample}{direction}")
         share = {"share": 1 / len(counting)} if len(counting) > 1 else {}
         found.designs[name] = design | share | ({"stale": [*match.stale]} if match.stale else {})
         found.rows.extend(rows)
+        luck.append(design.get("luck"))
         if others is not None and rows:
             found.groups.append((shared, name))
-    luck = [design for design in found.designs.values() if design.get("luck") is None]
-    if luck and kind == "gaussian":
+    if kind == "gaussian" and None in luck:
         found.cautions.append("one_test_set")
-    if len(found.designs) == 1 and kind == "gaussian" and not claim.get("paired"):
+    if kind == "gaussian" and luck and not claim.get("paired"):
         found.cautions.append("correlated_seeds")
 
 
@@ -208,39 +227,57 @@ def _typed(baseline: object) -> float:
     return float(value)
 
 
-def _read(run: Json, sign: float, kind: str) -> _Run:
+def _read(run: object, sign: float, kind: str) -> _Run:
     if not isinstance(run, Mapping):
         raise ValueError(f"a run must be an object, not {run!r}")
     status = run.get("status") or "done"
+    if status not in _STATES:
+        raise ValueError(f"status must be one of {', '.join(_STATES)}, not {status!r}")
     items = run.get("items")
     scores = None
     if items is not None:
-        if not all(is_finite(item) for item in items):
+        if not all(is_finite(item) for item in _list(items, "items")):
             raise ValueError("items must be finite numbers")
-        scores = [sign * float(item) for item in items] or None
-    value = run.get("value")
-    if value is None and scores and status == "done":
+        scores = [sign * quantity({"items": item}, "items") for item in items] or None
+    value = _number(run, "value")
+    if value is None and scores and status == "done" and run.get("value") is None:
         value = sign * math.fsum(scores) / len(scores)
-    seen = sign * float(value) if status == "done" and is_finite(value) else None
+    seen = sign * value if status == "done" and value is not None else None
     if kind == "binary" and seen is not None and sign < 0:
         seen += 1.0  # a failure is what is to become more frequent
-    last = run.get("last_value")
-    order = run.get("order")
+    last = _number(run, "last_value")
     return _Run(
         seen,
-        sign * float(last) if is_finite(last) else None,
-        run.get("seed"),
-        float(order) if is_finite(order) else None,
+        None if last is None else sign * last,
+        _seed(run.get("seed")),
+        _number(run, "order"),
         scores,
-        str(status),
+        status,
         run.get("by"),
     )
 
 
-def _cautions_of_runs(own: Sequence[_Run], others: Sequence[_Run] | None) -> list[str]:
+def _number(run: Mapping[str, object], key: str) -> float | None:
+    """Returns a number of a run; None for one that is not finite, as of a run that diverged."""
+    value = run.get(key)
+    if value is not None and not isinstance(value, int | float):
+        raise ValueError(f"{key} of a run must be a number or null, not {value!r}")
+    return quantity(run, key) if is_finite(value) else None
+
+
+def _seed(seed: object) -> str | None:
+    """Returns a seed as text, the same for 1, 1.0 and "1"."""
+    if seed is None or isinstance(seed, str):
+        return seed
+    if not is_finite(seed):
+        raise ValueError(f"seed must be a number or text, not {seed!r}")
+    return str(int(seed)) if seed == int(seed) else str(seed)
+
+
+def _cautions_of_runs(own: Sequence[_Run], others: Sequence[_Run] | None, kind: str) -> list[str]:
     """Returns the codes of what no weight can say of the runs of both arms."""
     found, everything = [], [*own, *(others or ())]
-    ended = [run for run in everything if run.value is None and run.status in _STATES]
+    ended = [run for run in everything if run.value is None]
     if any(run.status == "killed" and run.by is not None for run in ended):
         found.append("killed_runs")
     if ended:
@@ -249,6 +286,8 @@ def _cautions_of_runs(own: Sequence[_Run], others: Sequence[_Run] | None) -> lis
         seeds = [run.seed for run in arm if run.seed is not None and run.value is not None]
         if len({*seeds}) < len(seeds):
             found.append("correlated_seeds")
+    if kind == "binary" and any(run.value not in (None, 0, 1) for run in everything):
+        found.append("weightless_runs")
     if others is not None and drifts([run.order for run in own], [run.order for run in others]):
         found.append("drift")
     return found
@@ -263,21 +302,14 @@ def drifts(own: Iterable[float | None], others: Iterable[float | None]) -> bool:
     return abs(after) >= _SEPARATED * len(mine) * len(theirs)
 
 
-def _matches(
-    runs: Sequence[Json],
-    own: Sequence[_Run],
-    against: Sequence[Json] | None,
-    others: Sequence[_Run] | None,
-    changes: Sequence[str],
-) -> list[Match[_Run, _Run]]:
-    mine, theirs = _samples(runs, own), _samples(against or (), others or ())
+def _matches(mine: list[Sample[_Run]], theirs: list[Sample[_Run]], changes: Sequence[str]) -> list[Match[_Run, _Run]]:
     if not theirs:
         return [Match(sample, sample._replace(items=[]), (), True) for sample in mine]
     return matched(mine, theirs, changes)
 
 
-def _samples(runs: Sequence[Json], read: Sequence[_Run]) -> list[Sample[_Run]]:
-    return samples_of((_version(run), found) for run, found in zip(runs, read, strict=True))
+def _samples(runs: Sequence[object], read: Sequence[_Run]) -> list[Sample[_Run]]:
+    return samples_of((_version(cast("Json", run)), found) for run, found in zip(runs, read, strict=True))
 
 
 def _version(run: Json) -> dict[str, object]:
@@ -303,13 +335,15 @@ def _design(
 ) -> tuple[dict[str, Any], list[Json]]:
     """Returns a design of one version, and its rows."""
     own, others = match.sample.items, match.baseline.items
-    metric = claim.get("metric")
-    values, lost = _merged(own), [run.last for run in own if run.value is None and run.status in _STATES]
-    base = _merged(others)
+    metric = None if claim.get("metric") is None else str(claim["metric"])
+    values, lost = _merged(own, kind), [run.last for run in own if run.value is None]
+    base = _merged(others, kind)
+    base_lost = [run.last for run in others if run.value is None]
     if _is_runs(baseline) and not base:
         return {"model": "gaussian", "mu1": 1.0, "mu0": 0.0, "metric": metric, "baseline_id": shared}, []
     if kind == "binary":
-        return _rate_design(claim, name, what, mde, sign, values, base, baseline)
+        rates, rows = _rate_design(claim, name, what, mde, sign, values, base, baseline)
+        return rates | {"lost": lost, "baseline_lost": base_lost}, rows
     mean = math.fsum(value for _, value in base) / len(base) if base else sign * _typed(baseline)
     rows = [_row(name, n, value - mean, seed, metric) for n, (seed, value) in enumerate(values)]
     noise = claim.get("noise")
@@ -333,11 +367,8 @@ def _design(
         design |= {
             "baseline": [value - mean for _, value in base],
             "baseline_seeds": [seed for seed, _ in base],
-            "baseline_lost": [
-                None if run.last is None else run.last - mean
-                for run in others if run.value is None and run.status in _STATES
-            ],
-        }  # fmt: skip
+            "baseline_lost": [None if last is None else last - mean for last in base_lost],
+        }
     else:
         design["typed_n"] = _typed_n(baseline)
     luck = item_luck(
@@ -351,16 +382,19 @@ def _design(
     return design, rows
 
 
-def _merged(runs: Sequence[_Run]) -> list[tuple[object, float]]:
-    """Returns seed and value of each run that gave one; runs on one seed are one draw of it, their mean."""
-    found: dict[object, list[float]] = {}
-    seeds: dict[object, object] = {}
+def _merged(runs: Sequence[_Run], kind: str) -> list[tuple[object, float]]:
+    """Returns seed and value of each run that gave one; runs on one seed are one draw of it, their mean.
+
+    Of a success or a failure it is the first one.
+    """
+    found: dict[tuple[int | None, object], list[float]] = {}
     for place, run in enumerate(runs):
         if run.value is not None:
-            key = ("run", place) if run.seed is None else ("seed", str(run.seed))
-            found.setdefault(key, []).append(run.value)
-            seeds[key] = run.seed
-    return [(seeds[key], math.fsum(values) / len(values)) for key, values in found.items()]
+            found.setdefault((place, None) if run.seed is None else (None, run.seed), []).append(run.value)
+    return [
+        (seed, values[0] if kind == "binary" else math.fsum(values) / len(values))
+        for (_, seed), values in found.items()
+    ]
 
 
 def _row(name: str, n: int, value: float, seed: object, metric: object) -> Json:
@@ -379,34 +413,38 @@ def _rate_design(
     base: Sequence[tuple[object, float]],
     baseline: object,
 ) -> tuple[dict[str, Any], list[Json]]:
-    metric = claim.get("metric")
+    metric = None if claim.get("metric") is None else str(claim["metric"])
     gap = mde or 0.0
-    null = gap if what == "at_least" else 0.0
-    oriented = [_row(name, n, value, None, metric) for n, (_, value) in enumerate(values)]
-    if base:
-        count = [math.fsum(value for _, value in base), len(base)]
-        return {"model": "binary", "metric": metric, "mde": gap, "null": null, "baseline_count": count}, oriented
+    design: dict[str, Any] = {
+        "model": "binary",
+        "one_sided": what != "any" or claim.get("direction") is not None,
+        "metric": metric,
+        "mde": gap,
+        "null": gap if what == "at_least" else 0.0,
+    }
+    rows = [_row(name, n, value, None, metric) for n, (_, value) in enumerate(values)]
+    if _is_runs(baseline):
+        hits = [value for _, value in base if value in (0, 1)]
+        return design | {"baseline_count": [math.fsum(hits), len(hits)]}, rows
     rate, n = _typed(baseline), _typed_n(baseline)
     if not 0.0 <= rate <= 1.0:
         raise ValueError(f"baseline of a binary claim must be a rate between 0 and 1, not {rate:g}")
     rate = rate if sign > 0 else 1 - rate
     if n is not None:
-        return {
-            "model": "binary", "metric": metric, "mde": gap, "null": null, "baseline_count": [rate * n, n]
-        }, oriented  # fmt: skip
-    return {
-        "model": "binary", "metric": metric, "mde": gap, "null": null, "rate": rate,
-        "mu1": min(rate + gap, 1.0), "mu0": rate,
-    }, oriented  # fmt: skip
+        return design | {"baseline_count": [rate * n, n]}, rows
+    return design | {"rate": rate, "mu1": min(rate + gap, 1.0), "mu0": rate}, rows
 
 
-def _opinions(opinions: Iterable[Json]) -> list[Json]:
+def _opinions(opinions: Iterable[object]) -> list[Json]:
     rows: list[Json] = []
     for place, opinion in enumerate(opinions):
+        if not isinstance(opinion, Mapping):
+            raise ValueError(f"an opinion must be an object, not {opinion!r}")
         if opinion.get("verdict") not in ("supports", "refutes", "inconclusive"):
             raise ValueError(f"verdict must be supports, refutes or inconclusive, not {opinion.get('verdict')!r}")
+        actor = opinion.get("actor")
         rows.append({
-            "id": f"o{place}", "kind": "judged", "run_id": None, "judge": opinion.get("actor"),
-            "verdict": opinion["verdict"], "strength": opinion.get("strength", 1.0),
+            "id": f"o{place}", "kind": "judged", "run_id": None, "judge": None if actor is None else str(actor),
+            "verdict": opinion["verdict"], "strength": number(opinion, "strength", 1.0),
         })  # fmt: skip
     return rows
