@@ -53,6 +53,7 @@ class _Arms(NamedTuple):
     seeds: list[list[object]]
     base: list[float]
     base_seeds: list[object]
+    tamed: tuple[_Arms, int] | None = None  # without its outliers, and how many there were, once that is known
 
 
 class _Terms(NamedTuple):
@@ -92,6 +93,7 @@ def weigh_designs(designs: Sequence[Design], measured: Sequence[Measured], terms
         base,
         [*(first.get("baseline_seeds") or [None] * len(base))],
     )
+    arms = arms._replace(tamed=_tamed(arms))
     up, down = _boundaries(designs, first)
     lost = [value for each in measured for value in each.lost], [*first.get("baseline_lost", ())]
     sign = -1.0 if gap < 0 else 1.0
@@ -173,6 +175,8 @@ def _reading(arms: _Arms, settings: _Terms, sign: float, edges: Sequence[float])
 
 
 def _tamed(arms: _Arms) -> tuple[_Arms, int]:
+    if arms.tamed is not None:
+        return arms.tamed
     found, moved = winsorised([*arms.own, arms.base])
     return (arms._replace(own=found[:-1], base=found[-1]), moved) if moved else (arms, 0)
 

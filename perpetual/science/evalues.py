@@ -15,7 +15,7 @@ share of the stake that is never bet (`CASH`), and measured by `make bench-scien
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -29,8 +29,9 @@ PLANNED = ((1.0, 0.35), (2.0, 0.15))  # the same around a declared effect, where
 INTERVAL_SCALES = ((1.0, 0.4), (4.0, 0.3), (400.0, 0.3))  # of the confidence sequence
 INTERVAL_SHARE = 0.7  # of alpha: pays for Welch's approximation, as CASH does
 _LEAST_PLANNED = 1e-6  # in units of the noise; beyond either end a plan says nothing
-_WIDEST = 1e12
-_BISECTIONS = 18
+_WIDEST = 27.0  # of log(1 + t^2 / nu)
+_STEPS = 60
+_NARROW = 1e-7
 CLUSTERS = 4  # from so many designs on, their spread replaces that of their runs where it is larger
 _FEWER_CLUSTERS = 2.0  # below, only where it is so many times larger
 OUTLIER_SD = 6.0
@@ -131,32 +132,30 @@ def _log_tail(t: float, nu: float) -> float:
             return math.log(math.erfc(z / math.sqrt(2)) / 2)
         return -z * z / 2 - math.log(z * math.sqrt(2 * math.pi)) + math.log1p(-1 / z**2 + 3 / z**4 - 15 / z**6)
     a, y = nu / 2, far / (1 + far)
-    front = math.lgamma(a + 0.5) - math.lgamma(a) - math.lgamma(0.5) - a * math.log1p(far)
-    if (1 - y) * (a + 2.5) < a + 1:
-        return front + math.log(y) / 2 - math.log(2 * a * _fraction(_terms(a, 0.5), 1 / (1 + far)))
-    return math.log(0.5 - math.exp(front) * math.sqrt(y) / _fraction(_terms(0.5, a), y))
-
-
-def _fraction(terms: Sequence[float], x: float) -> float:
-    found = 1.0
+    is_far = (1 - y) * (a + 2.5) < a + 1
+    front, terms = _beta_parts(a, 0.5) if is_far else _beta_parts(0.5, a)
+    x, fraction = 1 / (1 + far) if is_far else y, 1.0
     for term in terms:
-        found = 1.0 + term * x / found
-    return found
+        fraction = 1.0 + term * x / fraction
+    front -= a * math.log1p(far)
+    if is_far:
+        return front + math.log(y) / 2 - math.log(2 * a * fraction)
+    return math.log(0.5 - math.exp(front) * math.sqrt(y) / fraction)
 
 
 @lru_cache(maxsize=1024)
-def _terms(a: float, b: float) -> tuple[float, ...]:
-    """Returns the terms of the continued fraction of the incomplete beta function, the last one first."""
+def _beta_parts(a: float, b: float) -> tuple[float, list[float]]:
+    """Returns log 1 / B(a, b), and the terms of the incomplete beta function's continued fraction, the last first."""
     terms: list[float] = []
     for m in range(1, _FRACTION_TERMS):
-        terms += [-(a + m - 1) * (a + b + m - 1) / ((a + 2 * m - 2) * (a + 2 * m - 1)),
-                  m * (b - m) / ((a + 2 * m - 1) * (a + 2 * m))]  # fmt: skip
-    return tuple(reversed(terms))
+        c = a + 2 * m
+        terms += [-(a + m - 1) * (a + b + m - 1) / ((c - 2) * (c - 1)), m * (b - m) / ((c - 1) * c)]
+    return math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b), terms[::-1]
 
 
 def _log_sum(logs: Sequence[float]) -> float:
     peak = max(logs)
-    return peak + math.log(math.fsum(math.exp(each - peak) for each in logs))
+    return peak + math.log(sum([math.exp(each - peak) for each in logs]))
 
 
 def either(one: float, other: float) -> float:
@@ -283,23 +282,34 @@ def half_width(found: Statistic | None, alpha: float = 0.05) -> float | None:
     if found.fixed > 0:
         widths = [half_width(each, alpha) for each in (found._replace(fixed=0.0), found.with_luck())]
         return None if None in widths else max(width for width in widths if width is not None)
-    terms = [(1 + found.n * scale * scale, math.log(weight)) for scale, weight in INTERVAL_SCALES]
+    spreads = [1 + found.n * scale * scale for scale, _ in INTERVAL_SCALES]
+    terms = [(each, math.log(w) - math.log(each) / 2) for each, (_, w) in zip(spreads, INTERVAL_SCALES, strict=True)]
     power, bar = (found.nu + 1) / 2, -math.log(alpha * INTERVAL_SHARE)
 
-    def excludes(x: float) -> bool:
-        return _log_sum([
-            weight - math.log(spread) / 2 + power * (math.log1p(x) - math.log1p(x / spread)) for spread, weight in terms
-        ]) >= bar  # fmt: skip
+    def excess(log_x: float) -> float:
+        x = math.expm1(log_x)
+        return power * log_x - bar + _log_sum([weight - power * math.log1p(x / spread) for spread, weight in terms])
 
-    low, high = 0.0, 1.0
-    while not excludes(high):
-        low, high = high, high * 8
+    high = (bar + math.log(spreads[0])) / power
+    while excess(high) < 0:
+        high *= 2
         if high > _WIDEST:
             return None
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if excludes(middle) else (middle, high)
-    return math.sqrt(found.v * found.nu * high)
+    return math.sqrt(found.v * found.nu * math.expm1(_root(excess, 0.0, high)))
+
+
+def _root(rises: Callable[[float], float], low: float, high: float) -> float:
+    """Returns where a rising function passes 0, from above, by the method of Illinois."""
+    at_low, at_high, was = rises(low), rises(high), 0
+    for _ in range(_STEPS):
+        if high - low <= _NARROW * high or at_high <= _NARROW:
+            break
+        middle = (low * at_high - high * at_low) / (at_high - at_low)
+        if (found := rises(middle)) < 0:
+            low, at_low, at_high, was = middle, found, at_high / 2 if was < 0 else at_high, -1
+        else:
+            high, at_high, at_low, was = middle, found, at_low / 2 if was > 0 else at_low, 1
+    return high
 
 
 def winsorised(arms: Sequence[Sequence[float]]) -> tuple[list[list[float]], int]:

@@ -39,6 +39,7 @@ __all__ = ["drifts", "judge", "judge_many"]
 MIN_REPLICATES = 2
 _STATES = ("done", "failed", "killed", "timeout", "lost")
 _CLAIMS = ("improves", "at_least", "any", "value")
+_WILD = 1e100  # more is cut: the square must be finite
 _SEPARATED = 0.8  # how far the orders of two arms lie apart, 1 being one arm wholly before the other
 
 
@@ -260,9 +261,11 @@ def _read(run: object, sign: float, kind: str) -> _Run:
 def _number(run: Mapping[str, object], key: str) -> float | None:
     """Returns a number of a run; None for one that is not finite, as of a run that diverged."""
     value = run.get(key)
-    if value is not None and not isinstance(value, int | float):
+    if value is None:
+        return None
+    if not isinstance(value, int | float):
         raise ValueError(f"{key} of a run must be a number or null, not {value!r}")
-    return quantity(run, key) if is_finite(value) else None
+    return min(max(float(value), -_WILD), _WILD) if is_finite(value) else None
 
 
 def _seed(seed: object) -> str | None:
@@ -309,12 +312,14 @@ def _matches(mine: list[Sample[_Run]], theirs: list[Sample[_Run]], changes: Sequ
 
 
 def _samples(runs: Sequence[object], read: Sequence[_Run]) -> list[Sample[_Run]]:
-    return samples_of((_version(cast("Json", run)), found) for run, found in zip(runs, read, strict=True))
+    versions = [tuple(map(cast("Json", run).get, ASPECTS)) for run in runs]
+    if not any(part is not None for version in versions for part in version):
+        return [Sample({}, [*read])] if read else []
+    return samples_of((_version(*each), found) for each, found in zip(versions, read, strict=True))
 
 
-def _version(run: Json) -> dict[str, object]:
+def _version(code: object, data: object, environment: object) -> dict[str, object]:
     """Returns a run's version as `perpetual.science.versions` compares it."""
-    code, data, environment = (run.get(aspect) for aspect in ASPECTS)
     return {
         "code": None if code is None else {"tree": str(code), "ignored": None, "programs": {}},
         "data": None if data is None else f"data:{data}",
