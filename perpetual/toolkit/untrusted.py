@@ -29,7 +29,7 @@ _WORDS = frozenset(
      "stream", "queue", "origin", "part", "type", "verdict", "action", "was", "rule", "cause", "slot")
 )  # fmt: skip
 # What the lab words itself, in the documents of these schemas: next steps, and a brief, which holds its own fence.
-_OURS = {"perpetual.status/1": ("/next",), "perpetual.brief/1": ("/text",)}
+_OURS = {"perpetual.status/1": ("/next", "/family/sentence"), "perpetual.brief/1": ("/text",)}
 
 
 def seal(document: Mapping[str, object]) -> dict[str, object]:

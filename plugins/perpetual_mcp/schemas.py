@@ -30,6 +30,21 @@ __all__ = [
 ]
 
 
+class EffectLine(TypedDict):
+    """What was measured against the baseline; positive is better. The interval holds at every look."""
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    n_baseline: int | None
+    metric: str
+    experiments: list[str]
+    baseline: float | str
+    how: str
+    shrunk: NotRequired[float | None]
+
+
 class HypothesisLine(TypedDict):
     """A hypothesis in short."""
 
@@ -41,6 +56,8 @@ class HypothesisLine(TypedDict):
     counting: int | None
     decided_by: str | None
     evidence_count: int
+    effect: NotRequired[EffectLine | None]
+    sentence: NotRequired[str | None]
     stale: NotRequired[bool]
 
 
