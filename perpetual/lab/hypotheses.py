@@ -51,8 +51,8 @@ class Hypotheses:
         Args:
             statement: the claim, in words.
             prior: how likely it is before any evidence, from 0.25 to 0.75.
-            metric: what its experiments measure, with `direction` ("max" or "min"), `mde` (the effect that is
-                weighed against none, in the metric's units) and `baseline` (a number or an experiment's id).
+            metric: what its experiments measure, with `direction` ("max" or "min"), `mde` (the smallest
+                effect worth having, in the metric's units) and `baseline` (a number or an experiment's id).
             params: a grid of values to try, e.g. `{"lr": [0.1, 0.01]}`.
             tags: words to find it by.
             created_at: when it was first written down, if that was before now (UTC, ISO 8601).

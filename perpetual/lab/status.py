@@ -135,12 +135,13 @@ class Status:
         alpha = self._ctx.config.methodology["alpha"] or ALPHA
         # At most one of a claim's two e-values is of a statement that is true, so the larger one serves for both.
         found = discoveries({body["id"]: max(body["e_support"], body["e_refute"]) for body in tested}, alpha)
-        false = expected_false(for_it, supported)
+        share = base_rate(for_it.values())
+        false = expected_false(for_it, supported, share)
         return {
             "tested": len(tested),
             "supported": len(supported),
             "expected_false": false,
-            "base_rate": base_rate(for_it.values()) if tested else None,
+            "base_rate": share if tested else None,
             "alpha": alpha,
             "discoveries": found,
             "sentence": in_words(len(tested), len(supported), false, found),

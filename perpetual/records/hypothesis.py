@@ -18,7 +18,7 @@ class Prediction:
 
     metric: str | None = None
     direction: str | None = None  # "max" or "min"
-    mde: float | None = None  # the effect that is weighed against none, in the metric's units
+    mde: float | None = None  # the smallest effect worth having, which the claim is planned for
     baseline: float | str | None = None  # a number, or the id of a baseline experiment
 
 
