@@ -47,6 +47,9 @@ def decide(folder: Path, claims: Sequence[Claim]) -> dict[str, str]:
         noted = {note.path.rpartition("/")[2].removesuffix(".md") for note in lab.memory.list(limit=1000).items}
         hypotheses = lab.hypotheses.list().items
         assert noted == {item.id for item in hypotheses if item.status != "open"}
+        for item in hypotheses:
+            sure = {"supported": "Helps: ", "refuted": "Does not help by ", "open": "Undecided: "}
+            assert (item.sentence or "").startswith(sure[item.status]), item.sentence
         return {item.statement: item.status for item in hypotheses}
 
 
