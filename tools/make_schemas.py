@@ -43,6 +43,7 @@ from perpetual_devkit.documents import (
 )
 from perpetual_report.documents import Comparison, Report, Verification
 from perpetual_scorers.documents import Aa, AaPlan, BenchPolicy
+from perpetual_scorers.plan_documents import Overturn, Power
 
 FOLDER = Path(__file__).resolve().parent.parent / "plugins" / "perpetual_cli" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -96,6 +97,7 @@ DOCUMENTS: dict[str, Any] = {
     "note_hits": Page[NoteHit],
     "note_queue": Page[NoteWaiting],
     "notes": Page[Note],
+    "overturn": Overturn,
     "plugin": Plugin,
     "plugin_new": PluginNew,
     "plugins": Plugins,
@@ -103,6 +105,7 @@ DOCUMENTS: dict[str, Any] = {
     "plugins_install": PluginsInstall,
     "plugins_remove": PluginsRemove,
     "plugins_search": PluginsSearch,
+    "power": Power,
     "provenance": Provenance,
     "queue": Queue,
     "record": Record,

@@ -15,7 +15,7 @@ from perpetual.science.evalues import Statistic, arm, either, log_e, winsorised
 from perpetual.science.rates import luck_of_rate
 
 __all__ = ["MOST_RUNS", "SURE", "Noise", "Plan", "Rates", "bars", "chance", "critical", "most_log_e", "noise_of",
-           "plan_of", "runs_for", "statistic_of", "two_variances"]  # fmt: skip
+           "one_look", "plan_of", "runs_for", "statistic_of", "two_variances"]  # fmt: skip
 
 MOST_RUNS = 400  # in place of runs without end
 SURE = 20.0  # e-value from which on "Helps" is said
@@ -102,8 +102,11 @@ class Noise(NamedTuple):
 
 
 def noise_of(arms: Sequence[Sequence[float]]) -> Noise | None:
-    """Returns the spread of runs within arms, outliers tamed; None with less than two degrees of freedom."""
-    tamed = [arm(values) for values in winsorised(arms)[0] if len(values) > 1]
+    """Returns the spread of runs within arms, outliers tamed; None with less than two degrees of freedom.
+
+    An arm whose runs measured the same shows no spread, as its seeds may not have been applied: it is left out.
+    """
+    tamed = [arm(values) for values in winsorised(arms)[0] if len({*values}) > 1]
     df, ss = sum(each.n - 1 for each in tamed), math.fsum(each.ss for each in tamed)
     return Noise(math.sqrt(ss / df), df) if df > 1 and ss > 0 else None
 
@@ -212,6 +215,19 @@ def chance(found: Statistic | None, threshold: float, *, paired: bool = False) -
     # The noncentral t statistic, by its normal approximation (Johnson and Welch 1940, Biometrika 31).
     spread = math.sqrt((found.v + found.fixed) / found.v + high * high / (2 * found.nu))
     return math.erfc(-(found.t - high * (1 - 1 / (4 * found.nu))) / spread / math.sqrt(2)) / 2
+
+
+def one_look(plan: Plan, n: int) -> float:
+    """Returns about the chance of a support at one look at `n` runs."""
+    bar, effect, var = math.exp(bars(plan, 1.0)[0]), plan.effect - plan.null, plan.sd**2
+    if n < 2:
+        return 0.0
+    alone = two_variances(effect, n, var, plan.n_baseline, var, typed_n=plan.typed_n, fixed=plan.tau**2)
+    pairs = min(n, plan.n_baseline or 0)
+    if plan.rho is None or pairs < 2:
+        return chance(alone, bar)
+    together = _of_pairs(effect, plan.sd, pairs, plan.rho, plan.tau)
+    return max(chance(each, bar, paired=True) for each in (alone, together))
 
 
 def critical(found: Statistic, bar: float, planned: float | None = None) -> float:

@@ -29,8 +29,8 @@ RESERVED: dict[str, frozenset[str]] = {
     "command": frozenset({
         "aa", "adopt", "approve", "bench-policy", "brief", "budget", "chaos", "compare", "completion", "config",
         "daemon", "demo", "doctor", "events", "evidence", "experiments", "gpu-status", "hook", "hypotheses", "init",
-        "kill", "logs", "mcp", "memory", "methodology", "plugins", "plugins.check", "plugins.install", "plugins.new",
-        "plugins.remove", "plugins.search", "propose", "queue",
+        "kill", "logs", "mcp", "memory", "methodology", "overturn", "plugins", "plugins.check", "plugins.install",
+        "plugins.new", "plugins.remove", "plugins.search", "power", "propose", "queue",
         "rebaseline", "records", "reject", "report", "retry", "run", "runs", "scan", "services", "status", "store",
         "trust", "uninstall", "verify", "wait",
     }),

@@ -1,4 +1,4 @@
-"""Entry point of the bundled scorers, of `bench-policy`, which compares them, and of `aa`; imports nothing heavy."""
+"""Entry point of the bundled scorers, `bench-policy`, `aa`, `power` and `overturn`; imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def perpetual_scorers() -> list[Provider]:
 
 @hookimpl
 def perpetual_commands() -> list[Provider]:
-    """Offers `perpetual aa` and `perpetual bench-policy`."""
+    """Offers `perpetual aa`, `bench-policy`, `overturn` and `power`."""
     return [
         Provider(
             "command",
@@ -66,5 +66,17 @@ def perpetual_commands() -> list[Provider]:
             "bench-policy",
             "perpetual_scorers.command:bench_policy",
             "Compare scorers in simulated research whose truth is known.",
+        ),
+        Provider(
+            "command",
+            "overturn",
+            "perpetual_scorers.plan_commands:overturn",
+            "Say which runs would change a verdict, and what they cost.",
+        ),
+        Provider(
+            "command",
+            "power",
+            "perpetual_scorers.plan_commands:power",
+            "Say how many seeds and baseline runs decide a claim.",
         ),
     ]

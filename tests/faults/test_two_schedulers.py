@@ -81,7 +81,8 @@ def _ends(project: Path, *arguments: str) -> str:
 )
 def test_every_run_is_started_settled_and_counted_once(project: Path, store: str, deed: str) -> None:
     with opened(project, store, max_concurrent_runs="2", auto_retry="oom") as lab:
-        # With so much between implementations the hypothesis stays open, in whatever order the runs end: else r2 is not tried again.
+        # With so much between implementations the hypothesis stays open, in whatever order the runs end: else r2 is not
+        # tried again.
         claim = {"metric": "acc", "direction": "max", "mde": 0.1, "baseline": 1.0, "tau": 50.0}
         hypothesis = lab.hypotheses.add("acc rises").id
         lab.queue.set_state("paused")
