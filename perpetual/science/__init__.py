@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from perpetual.science.outcomes import outlook
     from perpetual.science.replay import gate
     from perpetual.science.strategies import STRATEGIES
+    from perpetual.science.sweep import best
 
-__all__ = ["STRATEGIES", "confidence", "judge", "judge_many", "outlook", "propose", "score_candidates", "gate"]
+__all__ = ["STRATEGIES", "best", "confidence", "judge", "judge_many", "outlook", "propose", "score_candidates", "gate"]
 
 _HOMES = {
     "STRATEGIES": "strategies",
+    "best": "sweep",
     "confidence": "evidence",
     "gate": "replay",
     "judge": "judgement",

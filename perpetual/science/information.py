@@ -348,11 +348,20 @@ def propose(state: Mapping[str, object], k: int, config: Mapping[str, object]) -
     hypothesis past a threshold is offered only its "missing_replicates", those whatever they gain. Raises ValueError
     for a number that is none and for an unknown strategy.
 
+    A state with "sweep" is answered with ids of settings: {"settings": [{"id", "x" [numbers], "cost" of a full run,
+    "seen" [values of full runs, null for one that gave none], "curve"?, "pending"? (runs in flight)}], "direction"
+    "max" or "min", "rungs"? [lengths that rise to the full one]}. With rungs an id means that setting's next rung:
+    "curve" holds its values at those that it has passed, below the full one. See `perpetual.science.sweep`.
+
     Each pick has the highest worth per run-hour, by default the conditional gain. Under a budget, where the picks
     would shut out the best single candidate, that one goes first if it teaches more than all that the budget buys by
     density: the better of the two is within half of 1 - 1/e of the best that the budget can buy, because the
     gain is submodular. The strategies that ignore cost, kept to be compared with, are left as they are.
     """
+    if state.get("sweep") is not None:
+        from perpetual.science.sweep import picks as picks_of_sweep
+
+        return picks_of_sweep(state, k, config)
     batch = _Batch(state, config)
     offered, alone_bits = batch.offered(), list(batch.gain_bits)
     batch.fill(k)

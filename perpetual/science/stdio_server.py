@@ -1,7 +1,7 @@
 """The scientific core for other languages: JSON requests on stdin, JSON answers on stdout, one a line.
 
     python -m perpetual.science.stdio_server
-    {"fn": "confidence" | "judge" | "judge_many" | "propose" | "gate", "args": [...]}
+    {"fn": "confidence" | "judge" | "judge_many" | "propose" | "gate" | "best", "args": [...]}
     ->  {"result": ...} | {"error": "..."}
 
 Run as a program, never imported. A bad line is answered with an error and the next one is read.
@@ -13,7 +13,7 @@ import json
 import sys
 from collections.abc import Callable
 
-from perpetual.science import confidence, gate, judge, judge_many, propose
+from perpetual.science import best, confidence, gate, judge, judge_many, propose
 
 FUNCTIONS: dict[str, Callable[..., object]] = {
     "confidence": confidence,
@@ -21,6 +21,7 @@ FUNCTIONS: dict[str, Callable[..., object]] = {
     "judge_many": judge_many,
     "propose": propose,
     "gate": gate,
+    "best": best,
 }
 
 

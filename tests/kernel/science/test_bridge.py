@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perpetual.science import confidence, gate, propose
+from perpetual.science import best, confidence, gate, propose
 from perpetual.science.stdio_server import answer
 
 HYPOTHESIS = {"id": "H1", "prior": 0.5}
@@ -48,6 +48,10 @@ def test_answers_are_those_of_the_functions() -> None:
     }
     assert asked({"fn": "propose", "args": [STATE, 2, {}]}) == {"result": propose(STATE, 2, {})}
     assert asked({"fn": "gate", "args": [[1, 0, -1], {}]}) == {"result": gate([1, 0, -1], {})}
+    settings = [{"id": "a", "x": [1], "seen": [0.1]}, {"id": "b", "x": [2], "seen": [0.7, None]}, {"id": "c", "x": [3]}]
+    sweep = {"sweep": {"settings": settings, "direction": "min"}}
+    assert asked({"fn": "best", "args": [sweep]}) == {"result": best(sweep)} == {"result": "a"}
+    assert asked({"fn": "propose", "args": [sweep, 2, {}]}) == {"result": propose(sweep, 2, {})}
 
 
 @pytest.mark.parametrize(
