@@ -1,10 +1,27 @@
-"""Documents of `perpetual bench-policy` and `perpetual aa`."""
+"""Documents of `perpetual bench-policy`, `aa` and `sweep`."""
 
 from __future__ import annotations
 
 from perpetual.documents import TypedDict
 
-__all__ = ["Aa", "AaDrift", "AaPlan", "AaRule", "AaRun", "BenchPolicy", "PolicyResult", "PolicySaidTrue"]
+__all__ = [
+    "Aa",
+    "AaDrift",
+    "AaPlan",
+    "AaRule",
+    "AaRun",
+    "BenchPolicy",
+    "PolicyResult",
+    "PolicySaidTrue",
+    "SweepClaim",
+    "SweepClaimed",
+    "SweepDocument",
+    "SweepLine",
+    "SweepParameter",
+    "SweepSetting",
+]
+
+SettingValue = str | int | float | bool
 
 
 class PolicySaidTrue(TypedDict):
@@ -166,3 +183,110 @@ class Aa(TypedDict):
     mde_is_noise: bool
     advice: list[str]
     sentence: str
+
+
+class SweepParameter(TypedDict):
+    """A parameter of a sweep: its choices, or its range; `when` are the values of another one that it needs."""
+
+    name: str
+    choices: list[SettingValue] | None
+    low: float | None
+    high: float | None
+    log: bool
+    whole: bool
+    when: dict[str, list[SettingValue]] | None
+
+
+class SweepSetting(TypedDict):
+    """One setting of a sweep.
+
+    `values` are of its full runs, null for one that gave none, with `mean` and `sd` of the `n` that there are; `curve`
+    are those of its shorter runs, by rung. `expected` and `expected_sd` are what the fitted model believes of its true
+    value, and `chance_best` how likely it is the best of all; null before a full run, and for a setting that is out of
+    play where there are more than 150. `pending` runs have not ended.
+    """
+
+    id: str
+    parameters: dict[str, SettingValue]
+    n: int
+    n_failed: int
+    mean: float | None
+    sd: float | None
+    values: list[float | None]
+    curve: list[float | None]
+    pending: int
+    expected: float | None
+    expected_sd: float | None
+    chance_best: float | None
+    experiments: list[str]
+
+
+class SweepClaim(TypedDict):
+    """What the winner of a sweep was claimed as."""
+
+    setting: str
+    hypothesis_id: str
+    experiment_id: str
+
+
+class SweepDocument(TypedDict):
+    """A sweep. `best` is the setting with the best expected value, null before a run has given one.
+
+    `regret_bound`: by the fitted model, the pick is within this of the best setting with 95 %, in the metric's units;
+    it is for choosing what to test and no evidence, and null below four values. `runs` have ended, and `runs_pending`
+    not; `runs_budget` and `runs_left` count full runs. `status` is new, open, complete or claimed. `approved_by` is
+    null where a person has not approved the sweep as it is.
+    """
+
+    id: str
+    command: str
+    metric: str
+    direction: str
+    method: str
+    parameters: list[SweepParameter]
+    rungs: list[float]
+    noise: float | None
+    mde: float | None
+    cost_run_hours: float | None
+    settings: list[SweepSetting]
+    best: str | None
+    best_parameters: dict[str, SettingValue] | None
+    regret_bound: float | None
+    sentence: str
+    runs: int
+    runs_pending: int
+    runs_budget: int
+    runs_left: float
+    status: str
+    approved_by: str | None
+    claim: SweepClaim | None
+    created_at: str
+    created_by: str
+
+
+class SweepLine(TypedDict):
+    """A sweep in a list; `settings` is how many it has."""
+
+    id: str
+    command: str
+    metric: str
+    direction: str
+    method: str
+    settings: int
+    runs: int
+    runs_budget: int
+    best: str | None
+    best_parameters: dict[str, SettingValue] | None
+    status: str
+    approved_by: str | None
+    claim: SweepClaim | None
+    created_at: str
+
+
+class SweepClaimed(TypedDict):
+    """The claim that was made of a sweep's winner: its hypothesis and its proposed experiment, as they are shown."""
+
+    sweep_id: str
+    setting: str
+    hypothesis: dict[str, object]
+    experiment: dict[str, object]

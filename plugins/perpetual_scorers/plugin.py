@@ -1,8 +1,8 @@
-"""Entry point of the bundled scorers, `bench-policy`, `aa`, `power` and `overturn`; imports nothing heavy."""
+"""Entry point of the bundled scorers, and of the commands that plan and test; imports nothing heavy."""
 
 from __future__ import annotations
 
-from perpetual.api import Option, Provider, hookimpl
+from perpetual.api import Field, Option, Provider, RecordKind, hookimpl
 
 _HOME = "perpetual_scorers.information_gain"
 _KNOBS = {
@@ -53,7 +53,7 @@ def perpetual_scorers() -> list[Provider]:
 
 @hookimpl
 def perpetual_commands() -> list[Provider]:
-    """Offers `perpetual aa`, `bench-policy`, `overturn` and `power`."""
+    """Offers `perpetual aa`, `bench-policy`, `overturn`, `power` and `sweep`."""
     return [
         Provider(
             "command",
@@ -79,4 +79,36 @@ def perpetual_commands() -> list[Provider]:
             "perpetual_scorers.plan_commands:power",
             "Say how many seeds and baseline runs decide a claim.",
         ),
+        Provider(
+            "command",
+            "sweep",
+            "perpetual_scorers.sweep_command:sweep",
+            "Find the best setting of a command, and claim it.",
+        ),
     ]
+
+
+@hookimpl
+def perpetual_kinds() -> list[RecordKind]:
+    """`scorers.sweep`, with its settings, and `scorers.trial`: which experiment runs which setting of a sweep."""
+    sweep = {
+        "command": Field("str", "with {NAME} for each parameter", required=True, verbatim=True),
+        "metric": Field("str", "what is measured", required=True),
+        "direction": Field("str", "max or min", required=True),
+        "parameters": Field("list", "each with its choices or its range", required=True),
+        "method": Field("str", "grid, random or quasi", required=True),
+        "settings": Field("list", "each {id, values, x}: x is what the model sees", required=True),
+        "runs": Field("int", "how many runs it may take, in full ones", required=True),
+        "rungs": Field("list", "lengths of a run that rise to the full one, or none", required=True),
+        "options": Field("dict", "noise and mde in the metric's units, and the needs of a run", required=True),
+        "approval": Field("dict", "who approved it, what stands for it as it was then, and its runs"),
+        "claim": Field("dict", "what its winner was claimed as"),
+    }
+    trial = {
+        "sweep": Field("str", "the sweep", required=True, references="sweep"),
+        "setting": Field("str", "the id of the setting", required=True),
+        "rung": Field("int", "the place of its length among the rungs, 0 where there are none", required=True),
+        "experiment": Field("str", "the experiment that runs it", required=True, references="experiment"),
+        "key": Field("str", "of the call that picked it"),
+    }
+    return [RecordKind("sweep", sweep), RecordKind("trial", trial, ledger=True, indexes=("sweep", "experiment"))]

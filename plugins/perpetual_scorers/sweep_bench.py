@@ -114,11 +114,11 @@ class _Row(TypedDict):
 class _Trial:
     """One setting: its true value, and the outcomes that it has in store; run n comes out the same for each policy."""
 
-    def __init__(self, value: float, key: str) -> None:
+    def __init__(self, value: float, noise: float, key: str) -> None:
         rng = Random(key)
-        self.value, self._full = value, Random(f"{key}:full")
+        self._value, self._noise, self._full = value, noise, Random(f"{key}:full")
         self._short = [value + _CURVE * (at / RUNGS[-1] - 1) + rng.gauss(0, HINT * (1 - at / RUNGS[-1]))
-                       + rng.gauss(0, NOISE) for at in RUNGS[:-1]]  # fmt: skip
+                       + rng.gauss(0, noise) for at in RUNGS[:-1]]  # fmt: skip
 
     def run(self, row: _Row, *, has_rungs: bool) -> float:
         """Runs the setting once more; returns the share of a full run that this takes."""
@@ -126,15 +126,17 @@ class _Trial:
         if has_rungs and rung < len(self._short):
             row["curve"].append(self._short[rung])
             return RUNGS[rung] / RUNGS[-1]
-        row["seen"].append(self._full.gauss(self.value, NOISE))
+        row["seen"].append(self._full.gauss(self._value, self._noise))
         return 1.0
 
 
-def play(world: str, policy: Policy, budgets: Sequence[int], seed: int, number: int) -> list[float]:
+def play(
+    world: str, policy: Policy, budgets: Sequence[int], seed: int, number: int, noise: float = NOISE
+) -> list[float]:
     """Plays sweep `number` of `seed`; returns the regret of the pick at the end of each budget, in full runs."""
     key = f"{seed}:{world}:{number}"
     points, truth = _world(world, Random(key))
-    trials = [_Trial(value, f"{key}:{i}") for i, value in enumerate(truth)]
+    trials = [_Trial(value, noise, f"{key}:{i}") for i, value in enumerate(truth)]
     rows: list[_Row] = [
         {"id": str(i), "x": point if policy.is_smooth else [], "cost": 1.0, "seen": [], "curve": []}
         for i, point in enumerate(points)
@@ -159,11 +161,12 @@ def bench(
     budgets: Sequence[int] = (16, 32, 64),
     sweeps: int = 100,
     seed: int = 0,
+    noise: float = NOISE,
 ) -> list[Regret]:
     """Returns the mean regret of each policy in each world and in all of them together, at each budget of full runs."""
     rows = []
     for name, policy in policies.items():
-        played = {world: [play(world, policy, budgets, seed, n) for n in range(sweeps)] for world in worlds}
+        played = {world: [play(world, policy, budgets, seed, n, noise) for n in range(sweeps)] for world in worlds}
         if len(worlds) > 1:
             played["all"] = [regrets for each in played.values() for regrets in each]
         for world, each in played.items():
@@ -180,9 +183,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--runs", default="16,32,64", help="budgets, in full runs")
     parser.add_argument("--worlds", default=",".join(WORLDS))
+    parser.add_argument("--noise", type=float, default=NOISE, help="sd of a run, in mde")
     options = parser.parse_args()
     budgets = [int(text) for text in options.runs.split(",")]
-    rows = bench(worlds=options.worlds.split(","), budgets=budgets, sweeps=options.sweeps, seed=options.seed)
+    rows = bench(worlds=options.worlds.split(","), budgets=budgets, sweeps=options.sweeps, seed=options.seed,
+                 noise=options.noise)  # fmt: skip
     print("| world | policy |", " | ".join(f"{budget} runs" for budget in budgets), "|")  # noqa: T201
     print("|---|---|" + "---|" * len(budgets))  # noqa: T201
     for world in dict.fromkeys(row.world for row in rows):
