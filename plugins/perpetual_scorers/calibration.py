@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from perpetual.science.evidence import DESIGN_CAP_NATS, log_bayes_factor_gaussian, probability
+from perpetual.science.evalues import log_e, two_arms
+from perpetual.science.evidence import DESIGN_CAP_NATS, confidence, probability
 from perpetual.science.intervals import student_quantile
 from perpetual_scorers.simulate import Said, brier_score, calibration_error, interval, said_true
+from perpetual_scorers.student_rule import student_ratio
 
 __all__ = ["CalibrationRow", "StoppingRow", "calibration", "optional_stopping"]
 
@@ -66,8 +68,15 @@ class _Case(NamedTuple):
 
 
 def _pooled(case: _Case, *, sigma: float | None = None, s0: float | None = None, nu0: float = 0.0) -> float:
-    nats = log_bayes_factor_gaussian(case.values, mu1=1.0, mu0=0.0, tau=case.tau, sigma=sigma, s0=s0, nu0=nu0)
+    nats = student_ratio(case.values, tau=case.tau, sigma=sigma, s0=s0, nu0=nu0)
     return probability(_capped(nats))
+
+
+def _lab(case: _Case) -> float:
+    """Returns the confidence that the lab would state: noise unknown, a wrong one declared."""
+    design = {"model": "gaussian", "mu1": 1.0, "mu0": 0.0, "tau": case.tau, "s0": case.declared}
+    rows = [{"id": n, "kind": "measured", "design_id": "d", "value": value} for n, value in enumerate(case.values)]
+    return confidence({"id": "h", "prior": 0.5}, {"d": design}, rows, {})["confidence"]
 
 
 def _product(case: _Case) -> float:
@@ -82,6 +91,7 @@ def _steps(case: _Case) -> float:
 
 
 _RULES: dict[str, Callable[[_Case], float]] = {
+    "the lab's rule": _lab,
     "pooled, noise known": lambda case: _pooled(case, sigma=case.sigma),
     "pooled, noise of 4 baseline runs": lambda case: _pooled(case, s0=case.floor, nu0=BASELINE_RUNS - 1.0),
     "noise misdeclared x0.5-2, trusted": lambda case: _pooled(case, sigma=case.declared),
@@ -130,10 +140,7 @@ def calibration(hypotheses: int = 2000, seed: int = 2) -> list[CalibrationRow]:
 
 def _log_odds(values: Values, *, sigma: float | None = None, s0: float | None = None, nu0: float = 0.0) -> list[float]:
     """Returns the log odds after each look at one design's replicates."""
-    return [
-        log_bayes_factor_gaussian(values[: n + 1], mu1=1.0, mu0=0.0, tau=0.0, sigma=sigma, s0=s0, nu0=nu0)
-        for n in range(len(values))
-    ]
+    return [student_ratio(values[: n + 1], tau=0.0, sigma=sigma, s0=s0, nu0=nu0) for n in range(len(values))]
 
 
 def _reaches(path: Sequence[float], bar: float, least: int = 1) -> bool:
@@ -169,7 +176,10 @@ def _said_supported(rng: Random, effect: float, spread: float) -> list[bool]:
     guessed = _log_odds(values, s0=1.0, nu0=2.0)
     measured = _log_odds(values, s0=floor, nu0=BASELINE_RUNS - 1.0)
     leaning, finding = math.log(0.8 / 0.2), math.log(0.95 / 0.05)
+    lab = [log_e(two_arms([values[: n + 1]], None)) for n in range(1, len(values))]
     return [
+        _reaches(lab, leaning),
+        _reaches(lab, finding),
         _walks(values),
         _peeks(values),
         _reaches(known, leaning),
@@ -184,6 +194,8 @@ def _said_supported(rng: Random, effect: float, spread: float) -> list[bool]:
 
 
 _STOPPING = (
+    ("the lab's rule, >= 0.8", 1 / 4),
+    ("the lab's rule, >= 0.95", 1 / 19),
     ("+-0.1 a run, >= 0.8", None),
     ("t-test p < 0.05 at every look", None),
     ("confidence >= 0.8, noise declared and trusted", 1 / 4),

@@ -26,6 +26,10 @@ def test_a_stated_confidence_is_about_as_often_true() -> None:
         assert row.low < row.brier < row.high
         assert row.said_true.true_share is not None
         assert row.said_true.true_share > 0.8
+    lab = rows["the lab's rule"]
+    assert lab.brier < 0.25  # as good as knowing nothing; one run says nothing, and it is not sure of anything early
+    assert lab.said_true.true_share is not None
+    assert lab.said_true.true_share > 0.85
     last = rows["last run's verdict, 0.9 or 0.1"]
     assert last.brier > 0.25
     assert last.ece > 0.15
@@ -37,6 +41,10 @@ def test_a_stated_confidence_is_about_as_often_true() -> None:
 @pytest.mark.slow
 def test_looking_after_every_run_keeps_the_bound() -> None:
     rows = stopped(150)
+    for rule in ("the lab's rule, >= 0.8", "the lab's rule, >= 0.95"):
+        row = rows[rule]
+        assert row.bound is not None
+        assert row.twice_the_noise == pytest.approx(row.no_effect, abs=0.03)  # whatever the noise
     for row in rows.values():
         if row.bound is not None:
             assert row.no_effect < row.bound + 0.06, row
