@@ -325,7 +325,7 @@ def _retracted(retractions: Sequence[Row]) -> set[object]:
     return found
 
 
-def _outcome(row: Mapping[str, Any], design: Mapping[str, object]) -> float | None:
+def _outcome(row: Row, design: Mapping[str, object]) -> float | None:
     """Returns what a run contributes: a failed one nothing, unless "it trains at all" is the binary claim itself."""
     if row.get("status", "done") == "done":
         return float(row["value"]) if is_finite(row.get("value")) else None
@@ -364,7 +364,7 @@ def measured(
     return values, runs
 
 
-def _opinions(rows: Iterable[Mapping[str, Any]], measured_runs: set[object]) -> dict[object, float]:
+def _opinions(rows: Iterable[Row], measured_runs: set[object]) -> dict[object, float]:
     """Nats by evidence id: each judge's last verdict on each run that gave no measured evidence."""
     last = {
         (row.get("run_id"), row.get("judge")): row
@@ -552,7 +552,7 @@ def _prior_log_odds(prior: float) -> float:
     return _clip(math.log(prior / (1 - prior)), JUDGED_CAP_NATS)
 
 
-def _verdict(p: float, for_it: float, against_it: float, config: Mapping[str, Any]) -> tuple[str | None, str | None]:
+def _verdict(p: float, for_it: float, against_it: float, config: Mapping[str, object]) -> tuple[str | None, str | None]:
     """Returns the threshold that the confidence has passed, and the same where measured evidence alone passes it too.
 
     Else a favourable prior, opinions or a hand could carry a verdict that what was measured does not.
@@ -569,7 +569,7 @@ def _verdict(p: float, for_it: float, against_it: float, config: Mapping[str, An
     return None, None
 
 
-def _held(weighed: Sequence[_Weight], prior: float, reached: str | None, config: Mapping[str, Any]) -> str | None:
+def _held(weighed: Sequence[_Weight], prior: float, reached: str | None, config: Mapping[str, object]) -> str | None:
     """Returns the verdict that there would be if the runs without a value were left out."""
     if reached is not None or not any(each.effect is not None and max(each.effect.held) > 0 for each in weighed):
         return None

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from perpetual.science.evidence import Confidence, Effect
 
     Json = Mapping[str, Any]
+    Built = dict[str, Any]
 
     class Judgement(Confidence):
         """What `judge` returns."""
@@ -337,7 +338,7 @@ def _design(
     match: Match[_Run, _Run],
     baseline: object,
     shared: str,
-) -> tuple[dict[str, Any], list[Json]]:
+) -> tuple[Built, list[Json]]:
     """Returns a design of one version, and its rows."""
     own, others = match.sample.items, match.baseline.items
     metric = None if claim.get("metric") is None else str(claim["metric"])
@@ -352,7 +353,7 @@ def _design(
     mean = math.fsum(value for _, value in base) / len(base) if base else sign * _typed(baseline)
     rows = [_row(name, n, value - mean, seed, metric) for n, (seed, value) in enumerate(values)]
     noise = claim.get("noise")
-    design: dict[str, Any] = {
+    design: Built = {
         "model": "any" if what == "any" or mde is None else "gaussian",
         "one_sided": what != "any" or claim.get("direction") is not None,
         "metric": metric,
@@ -417,10 +418,10 @@ def _rate_design(
     values: Sequence[tuple[object, float]],
     base: Sequence[tuple[object, float]],
     baseline: object,
-) -> tuple[dict[str, Any], list[Json]]:
+) -> tuple[Built, list[Json]]:
     metric = None if claim.get("metric") is None else str(claim["metric"])
     gap = mde or 0.0
-    design: dict[str, Any] = {
+    design: Built = {
         "model": "binary",
         "one_sided": what != "any" or claim.get("direction") is not None,
         "metric": metric,

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perpetual.science.evalues import Statistic, arm, either, log_e, winsorised
 from perpetual.science.rates import luck_of_rate
+
+if TYPE_CHECKING:
+    Json = Mapping[str, Any]
 
 __all__ = ["MOST_RUNS", "SURE", "Noise", "Plan", "Rates", "bars", "chance", "critical", "most_log_e", "noise_of",
            "one_look", "plan_of", "runs_for", "statistic_of", "two_variances"]  # fmt: skip
@@ -112,8 +115,8 @@ def noise_of(arms: Sequence[Sequence[float]]) -> Noise | None:
 
 
 def plan_of(
-    design: Mapping[str, Any],
-    rule: Mapping[str, Any],
+    design: Json,
+    rule: Json,
     noise: float,
     baseline: Sequence[float] | float,
     size: int | None,

@@ -170,9 +170,9 @@ def _by_hand(item: dict[str, object]) -> str:
 def _explained(item: dict[str, object]) -> list[str]:
     """Returns a line for each word of the answer that a newcomer does not know."""
     decided = [] if _by_hand(item) else [item["status"]]  # a person's word is no test
-    effect = item["effect"] or {}
+    effect = item["effect"]
     used = [*decided, "confidence", *(("effect", "interval") if effect else ())]
-    used += ["shrunk"] if effect.get("shrunk") is not None else []
+    used += ["shrunk"] if isinstance(effect, dict) and effect.get("shrunk") is not None else []
     used += ["evidence", "false-alarm bound"]
     return ["words:", *(f"  {word}: {WORDS[word]}" for word in used if word in WORDS)]
 

@@ -42,7 +42,8 @@ _BISECTIONS = 12
 _CLOSE = 0.02  # log odds, by which a fold of this module may differ from the lab's
 
 _Arm = Literal["claim", "baseline"]
-_Runs = list[dict[str, Any]]
+_Row = dict[str, Any]
+_Runs = list[_Row]
 
 
 def overturn(lab: Lab, id: str) -> Overturn:
@@ -108,7 +109,7 @@ class _Ledger:
         """Returns whether the lab's confidence is that of these runs and the prior alone."""
         return bool(self.claims) and abs(self._offset) < _CLOSE
 
-    def _folded(self, more: Mapping[tuple[int, _Arm], _Runs]) -> Mapping[str, Any]:
+    def _folded(self, more: Mapping[tuple[int, _Arm], _Runs]) -> Mapping[str, object]:
         own = [[*rows, *more.get((place, "claim"), [])] for place, rows in enumerate(self._own)]
         extra = {self._key(place): runs for (place, arm), runs in more.items() if arm == "baseline"}
         baselines = {
@@ -141,7 +142,7 @@ def _log_odds(p: float) -> float:
     return math.log(p / (1 - p))
 
 
-def _said(claim: Claim) -> dict[str, Any]:
+def _said(claim: Claim) -> _Row:
     """Returns the claim in the words of `judge`."""
     design = claim.design
     what = design.claim if design.claim != "at_least" or design.null_effect else "improves"
@@ -158,7 +159,7 @@ def _said(claim: Claim) -> dict[str, Any]:
     }
 
 
-def _row(run: Run, claim: Claim) -> dict[str, Any]:
+def _row(run: Run, claim: Claim) -> _Row:
     value = run.metrics.get(claim.design.metric or "")
     status = run.status if run.status in ("done", "failed", "killed", "timeout") else "lost"
     code = run.versions.get("code") or {}
@@ -187,7 +188,7 @@ class _Source(NamedTuple):
 
     values: Sequence[float]
     noise: Noise | None  # None of a rate
-    like: Mapping[str, Any]
+    like: _Row
     taken: frozenset[object]  # seeds
     free: Sequence[tuple[object, float]]  # seeds of the other arm that this one has not run on, with their distance
     rho: float

@@ -2,7 +2,8 @@
 
 Lines are counted as they stand, without `perpetual/testing`. The host is what is neither domain (`lab`, `science`, and
 `documents`, the types of what the lab answers), nor toolkit, loop or command line. The goals are 20,000
-lines, and 3,500 for the host.
+lines, and 3,500 for the host. The limit was raised once, by what the evidence rule needs to hold in a hostile lab:
+exact e-values, rates, planning, sweeps (`perpetual/science`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ KERNEL = Path(__file__).parents[2] / "perpetual"
 OTHERS = {"lab", "documents", "science", "toolkit", "cli", "loop"}
 SLACK = 500  # lines by which a limit may be above the size: what has left is not to come back unseen
 
-KERNEL_LIMIT = 34_900
+KERNEL_LIMIT = 38_200
 HOST_LIMIT = 7_000
 
 
