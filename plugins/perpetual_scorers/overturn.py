@@ -109,7 +109,7 @@ class _Ledger:
         """Returns whether the lab's confidence is that of these runs and the prior alone."""
         return bool(self.claims) and abs(self._offset) < _CLOSE
 
-    def _folded(self, more: Mapping[tuple[int, _Arm], _Runs]) -> Mapping[str, object]:
+    def _folded(self, more: Mapping[tuple[int, _Arm], _Runs]) -> Mapping[str, Any]:
         own = [[*rows, *more.get((place, "claim"), [])] for place, rows in enumerate(self._own)]
         extra = {self._key(place): runs for (place, arm), runs in more.items() if arm == "baseline"}
         baselines = {

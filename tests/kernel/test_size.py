@@ -15,7 +15,7 @@ OTHERS = {"lab", "documents", "science", "toolkit", "cli", "loop"}
 SLACK = 500  # lines by which a limit may be above the size: what has left is not to come back unseen
 
 KERNEL_LIMIT = 38_200
-HOST_LIMIT = 7_000
+HOST_LIMIT = 7_050
 
 
 def _lines(*, host: bool) -> int:
