@@ -80,13 +80,13 @@ def weigh_designs(designs: Sequence[Design], measured: Sequence[Measured], terms
     gap = _number(first, "mu1") - _number(first, "mu0")
     settings = _Terms(
         tau,
-        max(_number(each, "luck") for each in designs),
-        None if first.get("typed_n") is None else float(first["typed_n"]),
+        max(abs(_number(each, "luck")) for each in designs),
+        _typed_n(first),
         bool(first.get("paired")),
         abs(gap) / noise if noise and gap else None,
         _moments(first),
     )
-    base = [float(value) for value in first.get("baseline") or ()]
+    base = [value for value in _numbers(first, "baseline") if value is not None]
     arms = _Arms(
         [each.values for each in measured],
         [each.seeds for each in measured],
@@ -95,7 +95,7 @@ def weigh_designs(designs: Sequence[Design], measured: Sequence[Measured], terms
     )
     arms = arms._replace(tamed=_tamed(arms))
     up, down = _boundaries(designs, first)
-    lost = [value for each in measured for value in each.lost], [*first.get("baseline_lost", ())]
+    lost = [value for each in designs for value in _numbers(each, "lost")], _numbers(first, "baseline_lost")
     sign = -1.0 if gap < 0 else 1.0
     support, refute = free, unheld = _both_ways(arms, settings, sign, up, down, lost)
     if lost[0] or lost[1]:
@@ -124,7 +124,7 @@ def _boundaries(designs: Sequence[Design], first: Design) -> tuple[list[float] |
     mde = first.get("mde")
     if first.get("model") == "any":
         if not first.get("one_sided"):
-            return None, [float(mde)] * len(designs) if mde is not None else None
+            return None, [_number(first, "mde")] * len(designs) if mde is not None else None
         return [0.0] * len(designs), [_number(each, "mde") for each in designs]
     return (
         [_number(each, "null", _number(each, "mu0")) for each in designs],
@@ -134,7 +134,25 @@ def _boundaries(designs: Sequence[Design], first: Design) -> tuple[list[float] |
 
 def _number(design: Design, key: str, default: float = 0.0) -> float:
     value = design.get(key)
-    return default if value is None else min(max(float(value), -_WILD), _WILD)
+    return default if value is None else _finite(value, key)
+
+
+def _numbers(design: Design, key: str) -> list[float | None]:
+    return [None if value is None else _finite(value, key) for value in design.get(key) or ()]
+
+
+def _finite(value: object, key: str) -> float:
+    """Returns a number, cut to what can be squared. Raises ValueError for what is none."""
+    if not isinstance(value, int | float) or math.isnan(value) or abs(value) == math.inf:
+        raise ValueError(f"{key} must hold finite numbers, not {value!r}")
+    return float(min(max(value, -_WILD), _WILD))
+
+
+def _typed_n(design: Design) -> float | None:
+    n = _number(design, "typed_n", math.inf)
+    if n <= 0:
+        raise ValueError(f"typed_n must be above 0, not {n:g}")
+    return None if n == math.inf else n
 
 
 def _moments(design: Design) -> Arm | None:
@@ -291,8 +309,8 @@ def _rate(design: Design) -> Count | float:
         if not 0 <= rate <= 1:
             raise ValueError(f"rate must lie between 0 and 1, not {rate:g}")
         return rate
-    k, n = (float(each) for each in design["baseline_count"])
-    if not 0 <= k <= n < math.inf:
+    k, n = (_finite(each, "baseline_count") for each in design["baseline_count"])
+    if not 0 <= k <= n:
         raise ValueError(f"baseline_count must be successes among trials, not {k:g} of {n:g}")
     return Count(k / n * MOST_TRIALS, MOST_TRIALS) if n > MOST_TRIALS else Count(k, n)
 
@@ -357,4 +375,5 @@ def shrunk(value: float | None, found: Statistic | None, planned: float | None) 
     """
     if value is None or found is None or not planned:
         return None
-    return value * planned * planned / (planned * planned + found.v + found.fixed)
+    noise = math.sqrt(found.v + found.fixed) / planned
+    return value / (1 + noise * noise)

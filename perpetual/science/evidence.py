@@ -285,9 +285,16 @@ def _weigh(designs: Mapping[str, Design], found: Mapping[str, Measured]) -> list
         weighed.append(_weigh_together(names, [designs[name] for name in names], values))
     for place, each in enumerate(weighed):
         # Runs on other code, data or environment than their baseline's decide nothing until it is run anew.
-        share = min(0.0 if designs[name].get("stale") else number(designs[name], "share", 1.0) for name in each.designs)
+        share = min(0.0 if designs[name].get("stale") else _share(designs[name]) for name in each.designs)
         weighed[place] = each._replace(support=each.support * share, refute=each.refute * share)
     return weighed
+
+
+def _share(design: Design) -> float:
+    share = number(design, "share", 1.0)
+    if not 0 <= share <= 1:
+        raise ValueError(f"share must lie between 0 and 1, not {share:g}")
+    return share
 
 
 def live_rows(evidence: Iterable[Mapping[str, object]], hypothesis_id: object) -> list[Row]:
