@@ -167,7 +167,7 @@ def _by_hand(item: dict[str, object]) -> str:
     return f" (by {item['decided_by']})" if item["decided_by"] not in (None, "evidence") else ""
 
 
-def _explained(item: dict[str, object]) -> list[str]:
+def _explained(item: dict[str, Any]) -> list[str]:
     """Returns a line for each word of the answer that a newcomer does not know."""
     decided = [] if _by_hand(item) else [item["status"]]  # a person's word is no test
     effect = item["effect"]
