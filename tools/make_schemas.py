@@ -42,7 +42,7 @@ from perpetual_devkit.documents import (
     Uninstall,
 )
 from perpetual_report.documents import Comparison, Report, Verification
-from perpetual_scorers.documents import Aa, AaPlan, BenchPolicy
+from perpetual_scorers.documents import Aa, AaPlan, BenchPolicy, SweepClaimed, SweepDocument, SweepLine
 from perpetual_scorers.plan_documents import Overturn, Power
 
 FOLDER = Path(__file__).resolve().parent.parent / "plugins" / "perpetual_cli" / "schemas"
@@ -127,6 +127,9 @@ DOCUMENTS: dict[str, Any] = {
     "store_migrate": StoreMigrate,
     "store_stats": StoreStats,
     "store_verify": StoreVerify,
+    "sweep": SweepDocument,
+    "sweep_claim": SweepClaimed,
+    "sweeps": Page[SweepLine],
     "trust": Trust,
     "trust_revoked": TrustRevoked,
     "trusted": Page[Trusted],

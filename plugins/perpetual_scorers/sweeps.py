@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         SweepSetting,
     )
 
-__all__ = ["approve", "claim", "claimed", "listed", "new", "next_runs", "run", "show"]
+__all__ = ["approve", "claim", "claimed", "digest_of", "listed", "new", "next_runs", "run", "show"]
 
 SWEEP, TRIAL = "scorers.sweep", "scorers.trial"
 DEFAULT_RUNS = 2  # for each setting
@@ -392,12 +392,12 @@ def approve(lab: Lab, id: str, *, runs: int | None = None) -> SweepDocument:
     if not proposed and not any(_is_by_person(trial.experiment) for trial in view.trials):
         proposed = [made.id for made in next_runs(lab, record.id, _parallel(lab))]
     lab.experiments.approve_all(proposed)
-    approval = {"by": lab.actor, "digest": _digest(record), "runs": record["runs"]}
+    approval = {"by": lab.actor, "digest": digest_of(record), "runs": record["runs"]}
     lab.records(SWEEP).update(record.id, approval=approval)
     return show(lab, record.id)
 
 
-def _digest(record: Record) -> str:
+def digest_of(record: Record) -> str:
     """Returns what stands for the sweep that a person has approved."""
     return sha256(json.dumps([record[name] for name in _BOUND], sort_keys=True).encode()).hexdigest()
 
@@ -418,7 +418,7 @@ def _approve(lab: Lab, view: _View, ids: Sequence[str]) -> None:
         refused = problem
     record, approval = view.record, view.record["approval"] or {}
     why = "is not approved"
-    if approval.get("digest") == _digest(record) and record["runs"] <= approval["runs"]:
+    if approval.get("digest") == digest_of(record) and record["runs"] <= approval["runs"]:
         held = {item.subject for item in lab.trust.review().held}
         if any(_is_by_person(trial.experiment) and trial.experiment.id not in held for trial in view.trials):
             with lab.transaction():  # what was changed since is not approved by this
@@ -460,10 +460,13 @@ def run(
         say: called with the progress.
 
     Raises:
+        UsageError: for fewer runs than one.
         NotPermitted: for an agent, unless a person has approved the sweep as it is now.
         PerpetualError: once four runs have ended and none of them measured the metric.
         Refused: if the budget of the project does not hold a run.
     """
+    if runs is not None and runs < 1:
+        raise UsageError(f"run at least one, not {runs}", hint="--runs 4")
     started = 0
     while True:
         lab.scan()
@@ -487,10 +490,15 @@ def run(
 
 
 def _start(lab: Lab, view: _View, experiment: Experiment, say: Callable[[str], None]) -> None:
-    if experiment.status == "proposed":
-        _approve(lab, view, [experiment.id])
-    for each in lab.runs.launch(experiment.id, every=True):
-        say(f"{each.id}  {each.status}  {experiment.title}")
+    """Approves and launches an experiment of the sweep, unless another process has done so meanwhile."""
+    try:
+        if experiment.status == "proposed":
+            _approve(lab, view, [experiment.id])
+        for each in lab.runs.launch(experiment.id, every=True):
+            say(f"{each.id} {each.status}: {experiment.title}")
+    except Conflict:
+        if len(lab.runs.named([experiment.id])) < experiment.design.replicates:
+            raise
 
 
 def _check_fruit(view: _View) -> None:
@@ -548,7 +556,7 @@ def claim(
         )
     earlier = view.record["claim"]
     if earlier:
-        if earlier["setting"] == best:
+        if earlier["setting"] == best or (idempotency_key is not None and earlier["key"] == idempotency_key):
             return claimed(lab, view.id)
         raise Conflict(
             f"{view.id} has claimed {earlier['setting']} as {earlier['hypothesis_id']}, and {best} is the pick now",
@@ -571,7 +579,7 @@ def claim(
             notes=f"the pick of {view.id}, whose runs chose it and weigh nothing",
             tags=[view.id],
         )
-        made: SweepClaim = {"setting": best, "hypothesis_id": hypothesis.id, "experiment_id": experiment.id}
+        made = {"setting": best, "hypothesis_id": hypothesis.id, "experiment_id": experiment.id, "key": idempotency_key}
         lab.records(SWEEP).update(view.id, claim=made)
     return claimed(lab, view.id)
 
@@ -581,7 +589,7 @@ def claimed(lab: Lab, id: str) -> SweepClaimed:
     record = lab.records(SWEEP).get(id)
     if not record["claim"]:
         raise NotFound(f"{record.id} has claimed nothing", hint=f"perpetual sweep claim {record.id} --baseline e1")
-    found: SweepClaim = record["claim"]
+    found = record["claim"]
     return {
         "sweep_id": record.id,
         "setting": found["setting"],
@@ -600,7 +608,7 @@ def show(lab: Lab, id: str) -> SweepDocument:
     now = standing(view.state())
     settings = [_setting(view, one["id"], now) for one in record["settings"]]
     approval = record["approval"]
-    is_valid = bool(approval) and approval["digest"] == _digest(record) and record["runs"] <= approval["runs"]
+    is_valid = bool(approval) and approval["digest"] == digest_of(record) and record["runs"] <= approval["runs"]
     options = record["options"]
     return {
         "id": record.id,
@@ -624,9 +632,20 @@ def show(lab: Lab, id: str) -> SweepDocument:
         "runs_left": round(view.left, 9),
         "status": _status(view),
         "approved_by": approval["by"] if is_valid else None,
-        "claim": record["claim"],
+        "claim": _claim(record),
         "created_at": record.created_at,
         "created_by": record.created_by,
+    }
+
+
+def _claim(record: Record) -> SweepClaim | None:
+    found = record["claim"]
+    if not found:
+        return None
+    return {
+        "setting": found["setting"],
+        "hypothesis_id": found["hypothesis_id"],
+        "experiment_id": found["experiment_id"],
     }
 
 

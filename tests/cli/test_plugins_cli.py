@@ -80,7 +80,8 @@ def test_the_scorer_of_the_methodology_is_the_active_one(
     document = ask(capsys, "plugins", "list")[1]
     assert listed(document, "acme/acme")["state"] == "active"
     bundled = {one["name"]: one["state"] for one in listed(document, "perpetual-lab/scorers")["providers"]}
-    assert bundled == dict.fromkeys(bundled, "available") | {"aa": "active", "bench-policy": "active"}
+    commands = dict.fromkeys(("aa", "bench-policy", "overturn", "power", "sweep"), "active")
+    assert bundled == dict.fromkeys(bundled, "available") | commands
 
 
 @pytest.mark.slow

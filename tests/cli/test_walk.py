@@ -32,6 +32,9 @@ PROMISED = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 130}
 NOWHERE = ("--project", "nowhere-at-all")
 
 
+SWEEP = "sweep new 'echo m={x}' --param x=0..1 --metric m --direction max --runs 2"
+
+
 class Row(NamedTuple):
     """How a command is driven: `good` to exit 0 and a document of `schema`, `bad` to the exit status `exit`."""
 
@@ -123,6 +126,16 @@ TABLE: dict[str, Row] = {
     "bench-policy": Row(
         "bench-policy --policy decisive --episodes 1 --jobs 1 --thresholds 0.8 --batch 1", "bench_policy",
         "bench-policy --policy nobody", 2,
+    ),
+    "sweep new": Row(f"{SWEEP} --settings 3", "sweep", "sweep new 'echo {x}' --param y=1,2 --metric m --direction max", 2),
+    "sweep list": Row("sweep list", "sweeps", "sweep list --cursor x", 2),
+    "sweep show": Row("sweep show sweep-1", "sweep", "sweep show sweep-9", 5, (SWEEP,)),
+    "sweep next": Row("sweep next sweep-1 -k 2", "experiments", "sweep next sweep-1 -k 0", 2, (SWEEP,)),
+    "sweep approve": Row("sweep approve sweep-1", "sweep", "sweep approve sweep-9", 5, (SWEEP,)),
+    "sweep run": Row("sweep run sweep-1 --runs 1 --wait", "sweep", "sweep run sweep-9", 5, (SWEEP,)),
+    "sweep claim": Row(
+        "sweep claim sweep-1 --baseline 0.5 --mde 0.1", "sweep_claim", "sweep claim sweep-9 --baseline 0.5", 5,
+        (SWEEP, "sweep run sweep-1 --runs 1 --wait"),
     ),
     "store stats": Row("store stats", "store_stats", "@nowhere store stats", 5),
     "store verify": Row("store verify", "store_verify", "@nowhere store verify", 5),
