@@ -20,7 +20,7 @@ __all__ = ["FULL", "SMALL", "Table", "audit", "die_at", "end", "finish", "same",
 
 LONG_S = 100.0
 
-# The demo's own hypotheses, two of them, on little text and with two replicates an arm: eight runs in two seconds.
+# The demo's own hypotheses, two of them, on little text and with four replicates an arm, enough for a verdict.
 SMALL = (
     sys.executable,
     "-c",
@@ -34,7 +34,7 @@ from perpetual_demo.campaign_run import open_lab, register, turn
 short = " --chars 20000"
 claims = [replace(one, baseline=one.baseline + short, treatment=one.treatment + short) for one in CAMPAIGN[2:4]]
 with open_lab(Path(sys.argv[1])) as lab:
-    register(lab, claims, replicates=2)
+    register(lab, claims, replicates=4)
     turn(lab, lambda done: None)
 """,
 )
