@@ -101,7 +101,7 @@ def perpetual_kinds() -> list[RecordKind]:
         "runs": Field("int", "how many runs it may take, in full ones", required=True),
         "rungs": Field("list", "lengths of a run that rise to the full one, or none", required=True),
         "options": Field("dict", "noise and mde in the metric's units, and the needs of a run", required=True),
-        "approval": Field("dict", "who approved it, what stands for it as it was then, and its runs"),
+        "approval": Field("dict", "the approver, what stands for it as it was then, and its runs"),
         "claim": Field("dict", "what its winner was claimed as"),
     }
     trial = {

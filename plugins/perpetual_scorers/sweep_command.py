@@ -198,7 +198,7 @@ def approve(cli: CliContext, id: str, runs: int | None) -> None:
 def run(cli: CliContext, id: str, runs: int | None, waits: bool) -> None:
     """Start the runs of the sweep ID that are worth most, as many as may be live; with --wait all of them.
 
-    A person who runs a sweep approves its runs by that. Interrupted, it goes on where it was.
+    Running a sweep approves its runs, if a person does it. Interrupted, it goes on where it was.
     """
     from perpetual_scorers import sweeps
 

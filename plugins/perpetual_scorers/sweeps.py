@@ -452,7 +452,7 @@ def run(
 ) -> SweepDocument:
     """Starts the runs that are worth most, as many at a time as the methodology lets run; answers the sweep.
 
-    A person who runs a sweep approves its runs by that. Interrupted, it goes on where it was.
+    Running a sweep approves its runs, if a person does it. Interrupted, it goes on where it was.
 
     Args:
         runs: how many are started by this call at most; without it as many as the budget holds.
