@@ -16,7 +16,7 @@ __all__ = ["Believed", "Standing", "standing"]
 
 DRAWS = 1000
 _LEAST_VALUES = 4  # with fewer nothing is said of regret: the noise is a guess then
-_SHARE = 0.975  # of the draws that lose no more: more than the 95 % that are said, for what the model gets wrong
+_SHARE = 0.975  # of the draws that lose at most that: beyond the 95 % that are said, for what the model gets wrong
 
 
 class Believed(NamedTuple):
