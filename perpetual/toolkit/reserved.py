@@ -31,7 +31,7 @@ RESERVED: dict[str, frozenset[str]] = {
         "daemon", "demo", "doctor", "events", "evidence", "experiments", "gpu-status", "hook", "hypotheses", "init",
         "kill", "logs", "mcp", "memory", "methodology", "overturn", "plugins", "plugins.check", "plugins.install",
         "plugins.new", "plugins.remove", "plugins.search", "power", "propose", "queue",
-        "rebaseline", "records", "reject", "report", "retry", "run", "runs", "scan", "services", "status", "store",
+        "rebaseline", "records", "reject", "report", "retry", "run", "runs", "scan", "services", "status", "store", "sweep",
         "trust", "uninstall", "verify", "wait",
     }),
     "gate": frozenset({"immune", "replay"}),

@@ -166,7 +166,7 @@ def test_the_doctor_says_what_is_optional(text: Text) -> None:
     for line in (
         "ok   trust: the project is your own",
         "ok   slots: every part that the configuration names is there",
-        "ok   kinds: no plugin brings records of its own (optional)",
+        "ok   kinds: 2 kinds of record from plugins",
         "ok   live_runs: no run is live",
         "ok   services: no service is running (optional)",
         "ok   secrets: no experiment holds a secret",

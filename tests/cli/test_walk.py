@@ -60,6 +60,8 @@ TABLE: dict[str, Row] = {
     "hypotheses update": Row("hypotheses update h1 --tag b", "hypothesis", "hypotheses update h1 --prior 0.3", 6),
     "propose": Row("propose -h h1 --command 'python x.py'", "experiment", "propose -h h99 --command true", 5),
     "rebaseline": Row("rebaseline e1", "experiment", "rebaseline e2", 6),
+    "power": Row("power e1 --noise 0.1", "power", "power e99", 5),
+    "overturn": Row("overturn h1", "overturn", "overturn h99", 5),
     "approve": Row("approve e2", "experiment", "approve e99", 5),
     "reject": Row("reject e2 --why 'too dear'", "experiment", "reject e2", 2),
     "experiments": Row("experiments", "experiments", "experiments e99", 5),

@@ -328,7 +328,7 @@ def test_an_invalid_kind_fails_its_plugin_alone(name: str) -> None:
     kind, words = BAD[name]
     found = registry(RING, kind)
     (info,) = [info for info in found.plugins if info.name == "bell"]
-    assert (info.state, found.kinds) == ("failed", {})
+    assert (info.state, [*found.kinds]) == ("failed", [*registry().kinds])
     assert words in str(info.reason)
 
 
@@ -350,7 +350,8 @@ def test_the_command_records_shows_plugin_kinds(left: Path, capsys: pytest.Captu
         return json.loads(capsys.readouterr().out)
 
     kinds = shown()
-    assert (kinds["schema"], [kind["name"] for kind in kinds["items"]]) == (
+    own = [kind["name"] for kind in kinds["items"] if kind["name"].startswith("bell.")]
+    assert (kinds["schema"], own) == (
         "perpetual.record_kinds/1", ["bell.alarm", "bell.ring", "bell.scratch"],
     )  # fmt: skip
     assert [item["id"] for item in shown("alarm", "--where", "claim=h1")["items"]] == ["alarm-1"]
