@@ -129,7 +129,9 @@ TABLE: dict[str, Row] = {
         "bench-policy --policy decisive --episodes 1 --jobs 1 --thresholds 0.8 --batch 1", "bench_policy",
         "bench-policy --policy nobody", 2,
     ),
-    "sweep new": Row(f"{SWEEP} --settings 3", "sweep", "sweep new 'echo {x}' --param y=1,2 --metric m --direction max", 2),
+    "sweep new": Row(
+        f"{SWEEP} --settings 3", "sweep", "sweep new 'echo {x}' --param y=1,2 --metric m --direction max", 2
+    ),
     "sweep list": Row("sweep list", "sweeps", "sweep list --cursor x", 2),
     "sweep show": Row("sweep show sweep-1", "sweep", "sweep show sweep-9", 5, (SWEEP,)),
     "sweep next": Row("sweep next sweep-1 -k 2", "experiments", "sweep next sweep-1 -k 0", 2, (SWEEP,)),
