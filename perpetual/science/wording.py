@@ -19,6 +19,7 @@ __all__ = ["SURE", "sentence"]
 SURE = 20.0  # e-value from which on "Helps" is said; below it leans
 LIKELY = 0.8
 MOST_MORE = 200
+_LARGE = 1e6
 
 
 def sentence(
@@ -51,7 +52,7 @@ def sentence(
         head = _head(claim, mde, e, supported=True) + (f", and {named} stays within its margin" if guards else "")
         return f"{head}: {words}{_bound(e, 'a false claim would look this good')}"
     if status == "refuted":
-        what = "a claim" if mde is None else f"a true effect of {mde:.3g}"
+        what = f"a true effect of {mde:.3g}" if mde else "a true claim"
         head = _head(claim, mde, e, supported=False)
         if guards:  # either the metric is not better, or a guard is worse
             what, head = "a true claim", f"{'Not' if e >= SURE else 'Leans to not'} better without harm to {named}"
@@ -68,14 +69,14 @@ def _head(claim: str, mde: float | None, e: float, *, supported: bool) -> str:
             return "Makes a difference" if sure else "Leans to make a difference"
         least = f" by at least {mde:.3g}" if claim == "at_least" and mde is not None else ""
         return f"Helps{least}" if sure else f"Leans to help{least}"
-    if claim == "any" or mde is None:
+    if not mde:
         return "Harms" if sure else "Leans to harm"
     return f"Does not help by {mde:.3g}" if sure else f"Leans against help by {mde:.3g}"
 
 
 def _of_effect(effect: Effect) -> str:
     value, low, high = effect["value"], effect["low"], effect["high"]
-    about = f"about {abs(value):.2g} {'better' if value >= 0 else 'worse'}"
+    about = f"about {_plain(value)} {'better' if value >= 0 else 'worse'}"
     between = "" if low is None or high is None else f", between {_signed(low)} and {_signed(high)}"
     runs = f"{effect['n']} run{'' if effect['n'] == 1 else 's'}"
     others = f" against {effect['n_baseline']}" if effect["n_baseline"] else ""
@@ -83,7 +84,12 @@ def _of_effect(effect: Effect) -> str:
 
 
 def _signed(value: float) -> str:
-    return f"{abs(value):.2g} worse" if value < 0 else f"{value:.2g}"
+    return f"{_plain(value)} worse" if value < 0 else _plain(value)
+
+
+def _plain(value: float) -> str:
+    """Returns the size of a number to two digits, or to its units where it has more."""
+    return f"{abs(value):.0f}" if 99.5 <= abs(value) < _LARGE else f"{abs(value):.2g}"
 
 
 def _bound(e: float, what: str) -> str:
@@ -93,8 +99,9 @@ def _bound(e: float, what: str) -> str:
 def _more(effect: Effect, claim: str, mde: float | None) -> str:
     """Returns how many more runs like these would probably decide."""
     sd = effect["sd"]
-    if not sd:
-        return "one more run is needed to know the noise"
+    if not sd:  # a rate has an interval without any
+        known = effect["low"] is not None
+        return "more runs are needed" if known else "one more run is needed to know the noise"
     null = mde if claim == "at_least" and mde is not None else 0.0
     for_it = effect["value"] - null
     against_it = (mde or 0.0) - effect["value"]
