@@ -1,4 +1,4 @@
-"""`make bench`: what the scientific core costs: scoring candidates, choosing a batch, refolding a ledger.
+"""`make bench`: what the scientific core costs: scoring candidates, choosing a batch, refolding a ledger, judging.
 
 CPU time of this process, the best of the rounds, which does not depend on what else the machine does. Nothing here is a
 test: a figure over its goal is said, not failed.
@@ -11,13 +11,15 @@ import json
 import platform
 import time
 from collections.abc import Callable
+from random import Random
 from typing import Any, NamedTuple
 
-from perpetual.science import STRATEGIES, confidence, outlook, propose
+from perpetual.science import STRATEGIES, confidence, judge_many, outlook, propose
 from perpetual.science.information import expected_information_gain, score_candidates
 from perpetual_scorers.simulate import Cell, StrategyPolicy, episode
 
 ROUNDS = 15
+ITEMS = 200  # judged a round
 
 
 class Row(NamedTuple):
@@ -73,6 +75,25 @@ def ledger(rows: int, designs: int = 5) -> tuple[dict[str, Any], list[dict[str, 
     return known, measured
 
 
+def items_of(kind: str) -> list[list[Any]]:
+    """Returns small items for `judge_many`: four runs against six of a baseline, on shared seeds."""
+    rng = Random(1)
+    claim = {"metric": "m", "direction": "max", "kind": kind, "claim": "improves", "mde": 0.5, "paired": True}
+
+    def runs(n: int, shift: float, first: int) -> list[dict[str, Any]]:
+        drawn = [rng.gauss(shift, 1) for _ in range(n)]
+        values = drawn if kind == "gaussian" else [float(value > 0) for value in drawn]
+        return [{"seed": at, "value": x, "status": "done", "order": 2 * at + first} for at, x in enumerate(values)]
+
+    return [[claim, runs(6, 0.0, 0), runs(4, 0.5, 1), {}] for _ in range(ITEMS)]
+
+
+def _judging(kind: str, rounds: int) -> Row:
+    """Returns the cost of one item; the goal is 2,000 a second."""
+    items = items_of(kind)
+    return Row(f"one of {ITEMS} items judged, {kind}", cpu_ms(lambda: judge_many(items), rounds) / ITEMS, 0.5)
+
+
 def measure(rounds: int) -> list[Row]:
     """Returns every line of the table."""
     designs, rows = ledger(100)
@@ -85,6 +106,8 @@ def measure(rounds: int) -> list[Row]:
         Row("the same, all of one hypothesis", cpu_ms(lambda: propose(alone, 3, {}), rounds), 150.0),
         Row("best 30 of 1,000 candidates", cpu_ms(lambda: propose(many, 30, {}), rounds), None),
         Row("refold of 100 rows", cpu_ms(lambda: confidence(claim, designs, rows, {}), rounds, 10), 1.0),
+        _judging("gaussian", rounds),
+        _judging("binary", rounds),
         Row("outlook of one pick", cpu_ms(lambda: outlook(claim, designs, rows, "d0", {}), rounds), None),
         Row("one campaign", cpu_ms(lambda: episode(StrategyPolicy("decisive"), Cell(0.8, 1), 0, 0), 3), None),
     ]
