@@ -44,7 +44,8 @@ def judged(plan: Plan, runs: int, *, claims: int = 250, claim: str = "improves")
         if not size:
             n = plan.typed_n
             baseline = {"value": rng.gauss(0.0, sd / math.sqrt(n)) if n else 0.0, "n": n}
-        own = [{"seed": at, "value": shift + shared[at] + rng.gauss(0.0, apart)} for at in range(runs)]
+        first_seed = size if plan.rho is None else 0  # of a plan without a correlation no seed is shared
+        own = [{"seed": first_seed + at, "value": shift + shared[at] + rng.gauss(0.0, apart)} for at in range(runs)]
         seen = [False, False]
         for n in range(2, runs + 1):
             found = judge(said, baseline, own[:n], {"support": plan.support, "refute": plan.refute})
