@@ -104,29 +104,33 @@ def log_e(found: Statistic | None, *, planned: float | None = None) -> float:
     if found.fixed > 0:
         # Luck that was declared counts beside the noise, and never makes the noise better known than it was measured.
         return min(log_e(found._replace(fixed=0.0), planned=planned), log_e(found.with_luck(), planned=planned))
-    t, nu, n = found.t, found.nu, found.n
-    x = t * t / nu
-    logs = [_half_normal(t, x, nu, 1 + n * scale * scale) + math.log(weight) for scale, weight in scales]
-    return _log_sum([math.log(CASH), *(math.log(1 - CASH) + each for each in logs)])
+    t, df = found.t, found.nu + 1
+    x = t * t / found.nu
+    logs = [math.log(CASH)]
+    for scale, weight in scales:  # the ratio of densities of t: effects under a half-normal prior against none
+        more = found.n * scale * scale
+        far = x * more / (1 + more + x)
+        gain = math.log1p(far)
+        tail = _log_tail(far, gain, df)
+        below = math.log1p(-math.exp(tail)) if t > 0 else tail
+        logs.append(math.log(2 * (1 - CASH) * weight) - math.log1p(more) / 2 + df / 2 * gain + below)
+    return _log_sum(logs)
 
 
-def _half_normal(t: float, x: float, nu: float, spread: float) -> float:
-    """Returns the log ratio of densities of t: effects under a half-normal prior against none; x is t^2 / nu."""
-    ratio = -math.log(spread) / 2 + (nu + 1) / 2 * (math.log1p(x) - math.log1p(x / spread))
-    tail = _log_tail(math.sqrt((nu + 1) * x * (spread - 1) / spread / (1 + x / spread)), nu + 1)
-    return ratio + math.log(2) + (math.log1p(-math.exp(tail)) if t > 0 else tail)
-
-
-def _log_tail(t: float, nu: float) -> float:
-    """Returns log P(T > t), t >= 0, of Student's t, to about 1e-9, however far out.
+def _log_tail(far: float, log_far: float, nu: float) -> float:
+    """Returns log P(T > t) of Student's t, t >= 0, to about 1e-9, however far out.
 
     Near the middle and from 20 degrees of freedom on it is the normal tail at Hill's deviate (1970, Algorithm 395,
     Communications of the ACM 13), else the continued fraction of the incomplete beta function.
+
+    Args:
+        far: t^2 / nu.
+        log_far: log(1 + far).
+        nu: degrees of freedom.
     """
-    far = t * t / nu
     if nu >= _MANY_DF and far < 1:
         a = nu - 0.5
-        b, y = 48 * a * a, a * math.log1p(far)
+        b, y = 48 * a * a, a * log_far
         z = (((((-0.4 * y - 3.3) * y - 24) * y - 85.5) / (0.8 * y * y + 100 + b) + y + 3) / b + 1) * math.sqrt(y)
         if z < _FAR_Z:
             return math.log(math.erfc(z / math.sqrt(2)) / 2)
@@ -137,7 +141,7 @@ def _log_tail(t: float, nu: float) -> float:
     x, fraction = 1 / (1 + far) if is_far else y, 1.0
     for term in terms:
         fraction = 1.0 + term * x / fraction
-    front -= a * math.log1p(far)
+    front -= a * log_far
     if is_far:
         return front + math.log(y) / 2 - math.log(2 * a * fraction)
     return math.log(0.5 - math.exp(front) * math.sqrt(y) / fraction)
