@@ -166,30 +166,39 @@ def _worst(arms: _Arms, settings: _Terms, sign: float, edges: Sequence[float], l
     Of the claim's runs that is the worst one in either arm, of the baseline's the best of its own. Runs that are lost
     because they look bad select. Under the second reading they cannot.
     """
-    found = _reading(arms, settings, sign, edges)
+    found = _reading(arms, settings, sign, edges, ([], []))
+    if not (lost[0] or lost[1]) or found <= 0:
+        return found
+    return min(found, _reading(arms, settings, sign, edges, lost))
+
+
+def _imputed(arms: _Arms, sign: float, lost: _Lost) -> _Arms:
+    """Returns the arms with each lost run at the worst value seen."""
     own_lost, base_lost = lost
     seen = [value for own in arms.own for value in own] + arms.base
-    if not (own_lost or base_lost) or not seen or found <= 0:
-        return found
+    if not (own_lost or base_lost) or not seen:
+        return arms
     bad, good = (min, max) if sign > 0 else (max, min)
     own = [[*values] for values in arms.own]
     own[0] += [bad(bad(seen), seen[0] if last is None else last) for last in own_lost]
     best = good(arms.base) if arms.base else 0.0
     base = arms.base + [best if last is None else good(best, last) for last in base_lost if arms.base]
-    imputed = _Arms(
+    return _Arms(
         own,
         [arms.seeds[0] + [None] * len(own_lost), *arms.seeds[1:]],
         base,
         arms.base_seeds + [None] * (len(base) - len(arms.base)),
     )
-    return min(found, _reading(imputed, settings, sign, edges))
 
 
-def _reading(arms: _Arms, settings: _Terms, sign: float, edges: Sequence[float]) -> float:
-    """Returns the log e-value of effects beyond the edges, in one direction: a mean with and without outliers."""
-    found = _log_e(arms, settings, sign, edges)
+def _reading(arms: _Arms, settings: _Terms, sign: float, edges: Sequence[float], lost: _Lost) -> float:
+    """Returns the log e-value of effects beyond the edges, in one direction: a mean with and without outliers.
+
+    Lost runs come after: at the worst value they are not to be moved back as outliers.
+    """
+    found = _log_e(_imputed(arms, sign, lost), settings, sign, edges)
     tamed, moved = _tamed(arms)
-    return either(found, _log_e(tamed, settings, sign, edges)) if moved else found
+    return either(found, _log_e(_imputed(tamed, sign, lost), settings, sign, edges)) if moved else found
 
 
 def _tamed(arms: _Arms) -> tuple[_Arms, int]:

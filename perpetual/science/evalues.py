@@ -74,10 +74,14 @@ class Statistic(NamedTuple):
         return self.effect / math.sqrt(self.v)
 
     def with_luck(self) -> Statistic:
-        """Returns the statistic whose variance holds the declared one too."""
+        """Returns the statistic whose variance holds the declared one too.
+
+        Effects are counted in units of the noise or of the luck, whichever is larger: beside much luck an effect of
+        many times a small noise is nothing special.
+        """
         whole = self.v + self.fixed
         nu = min(self.nu * (whole / self.v) ** 2, _MOST_DF)
-        return Statistic(self.effect, whole, nu, self.n * self.v / whole)
+        return Statistic(self.effect, whole, nu, max(self.n * self.v, self.fixed) / whole)
 
 
 def arm(values: Sequence[float]) -> Arm:

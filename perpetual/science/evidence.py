@@ -77,6 +77,7 @@ CAUTION_FLAGS = (
     ("model misfit", "misfit"),
     ("seed not applied", "correlated_seeds"),
 )
+_VAGUE = 2.0  # spread between implementations, in gaps
 _BOTH_SURE = _GUARDED = math.log(20)
 
 _DIRECTION = {"supports": 1.0, "refutes": -1.0}
@@ -254,7 +255,10 @@ def _gap(design: Design) -> float:
 def _group(name: str, design: Design) -> tuple[object, ...]:
     """Returns what designs that are weighed together have in common."""
     shared = design.get("baseline_id")
-    if shared is None:
+    gap = _gap(design)
+    # A design that is declared to say next to nothing is not to drag down what others of its baseline say.
+    is_vague = gap != 0 and spread(design, "tau", 0.0) > _VAGUE * abs(gap)
+    if shared is None or is_vague:
         return ("own", name)
     sides = bool(design.get("one_sided")), _gap(design) < 0, design.get("claim") == "value"
     said = design.get("metric"), design.get("model", "gaussian"), bool(design.get("paired")), bool(design.get("stale"))

@@ -1,8 +1,8 @@
 """How many runs would decide: what e-values need at a sample size, and the chance to get there at one look.
 
 Pure. The noise is taken as given and normal. One look at the end is assumed: within a few points of a look after each
-run (`perpetual.science.looks`) from five runs on. Imported by sentences on a verdict, by `power` and by refusals of
-designs that cannot decide.
+run from five runs on, and below it where seeds are shared; `perpetual_scorers.looks` simulates each look. Imported by
+sentences on a verdict, by `power` and by refusals of designs that cannot decide.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perpetual.science.evalues import Statistic, arm, either, log_e, winsorised
-from perpetual.science.rates import luck_of_rate
+from perpetual.science.evidence import log_bayes_factor_binary
+from perpetual.science.rates import Count, log_e_above, luck_of_rate
 
 if TYPE_CHECKING:
     Json = Mapping[str, Any]
 
-__all__ = ["MOST_RUNS", "SURE", "Noise", "Plan", "Rates", "bars", "chance", "critical", "most_log_e", "noise_of",
-           "one_look", "plan_of", "runs_for", "statistic_of", "two_variances"]  # fmt: skip
+__all__ = ["MOST_RUNS", "SURE", "Noise", "Plan", "Rates", "bars", "chance", "critical", "is_hopeless", "most_log_e",
+           "noise_of", "one_look", "plan_of", "rate_log_e", "runs_for", "statistic_of", "two_variances"]  # fmt: skip
 
 MOST_RUNS = 400  # in place of runs without end
 SURE = 20.0  # e-value from which on "Helps" is said
@@ -26,6 +27,9 @@ _LEAST_BAR = 0.1  # nats
 _FAR = 14.0  # logs
 _PRECISE = 5e-3  # logs
 _Z95 = 1.6449
+_TINY_RATE = 1e-9
+_HOPELESS = 0.03
+_NEAR = 0.5  # standard errors
 
 
 class Plan(NamedTuple):
@@ -220,17 +224,63 @@ def chance(found: Statistic | None, threshold: float, *, paired: bool = False) -
     return math.erfc(-(found.t - high * (1 - 1 / (4 * found.nu))) / spread / math.sqrt(2)) / 2
 
 
-def one_look(plan: Plan, n: int) -> float:
-    """Returns about the chance of a support at one look at `n` runs."""
-    bar, effect, var = math.exp(bars(plan, 1.0)[0]), plan.effect - plan.null, plan.sd**2
+def one_look(plan: Plan | Rates, n: int, sign: float = 1.0) -> float:
+    """Returns about the chance of a verdict (1 a support, -1 a refutation) at one look at `n` runs.
+
+    Of rates the baseline's one is taken as exact.
+    """
+    bar = bars(plan, sign)[0]
+    if isinstance(plan, Rates):
+        rate = min(max(plan.rate if sign > 0 else 1 - plan.rate, _TINY_RATE), 1 - _TINY_RATE)
+        least = next((k for k in range(n + 1) if rate_log_e(plan, k, n, sign, plan.baseline) >= bar), n + 1)
+        hit, miss, ways = math.log(rate), math.log1p(-rate), math.lgamma(n + 1)
+        logs = (
+            ways - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * hit + (n - k) * miss for k in range(least, n + 1)
+        )
+        return math.fsum(map(math.exp, logs))
     if n < 2:
         return 0.0
+    effect, var = plan.effect - plan.null if sign > 0 else plan.mde - plan.effect, plan.sd**2
     alone = two_variances(effect, n, var, plan.n_baseline, var, typed_n=plan.typed_n, fixed=plan.tau**2)
     pairs = min(n, plan.n_baseline or 0)
     if plan.rho is None or pairs < 2:
-        return chance(alone, bar)
+        return chance(alone, math.exp(bar))
     together = _of_pairs(effect, plan.sd, pairs, plan.rho, plan.tau)
-    return max(chance(each, bar, paired=True) for each in (alone, together))
+    return max(chance(each, math.exp(bar), paired=True) for each in (alone, together))
+
+
+def rate_log_e(plan: Rates, hits: int, n: int, sign: float, against: Count | float) -> float:
+    """Returns the log e-value of so many successes, or where `sign` is -1 failures, beside a baseline's count."""
+    if isinstance(against, Count):
+        others: Count | float = against if sign > 0 else Count(against.n - against.k, against.n)
+    else:
+        others = against if sign > 0 else 1 - against
+    found = log_e_above(Count(hits, n), others, plan.null if sign > 0 else -plan.mde)
+    if isinstance(against, Count) or plan.null or not plan.mde:
+        return found
+    successes, planned = hits if sign > 0 else n - hits, min(plan.baseline + plan.mde, 1.0)
+    return either(found, sign * log_bayes_factor_binary(successes, n, p1=planned, p0=plan.baseline))
+
+
+def is_hopeless(plan: Plan | Rates, runs: int) -> bool:
+    """Returns whether the design decides nothing: with these runs, or with any number beside that baseline.
+
+    That is where no verdict comes three points in a hundred more often where it is right than by luck where it is
+    wrong, at one look; or where the effect is less than half a standard error of what stays unknown with runs without
+    end.
+    """
+    if isinstance(plan, Rates):
+        none: Plan | Rates = plan._replace(rate=plan.baseline)
+        over, luck = plan.rate - plan.baseline - plan.null, 0.0
+        sd, size = math.sqrt(plan.baseline * (1 - plan.baseline)), plan.trials or 0.0
+    else:
+        none, over, luck = plan._replace(effect=0.0), plan.effect - plan.null, plan.tau
+        apart = min(1.0, math.sqrt(2 * (1 - (plan.rho or 0.0))))  # of what is left of seeds that both arms share
+        sd, size = plan.sd * apart, plan.n_baseline or plan.typed_n or 0.0
+    if size and over < _NEAR * math.hypot(sd / math.sqrt(size), luck):
+        return True
+    gains = (one_look(plan, runs) - one_look(none, runs), one_look(none, runs, -1.0) - one_look(plan, runs, -1.0))
+    return max(gains) < _HOPELESS
 
 
 def critical(found: Statistic, bar: float, planned: float | None = None) -> float:

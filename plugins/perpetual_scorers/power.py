@@ -8,7 +8,7 @@ with Lab.open() as lab:
     print(found["replicates"], found["baseline_runs"], found["sentence"])
 
 The noise is what the lab has measured, else what was declared. Everything is computed under the rule of the evidence
-with a look after each run (`perpetual.science.looks`).
+with a look after each run (`perpetual_scorers.looks`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.api import Design, UsageError, to_json
 from perpetual.science.evidence import probability
-from perpetual.science.looks import Chances, chances
 from perpetual.science.planning import MOST_RUNS, Noise, Plan, Rates, most_log_e, one_look, plan_of
 from perpetual.toolkit.units import counted, finite, identifier, shown_hours
+from perpetual_scorers.looks import Chances, chances
 from perpetual_scorers.plan_facts import LabFacts, Measured, Seeds, measured, rule_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ __all__ = ["power"]
 LIKELY = 0.8
 MOST_REPLICATES = 200
 _BASELINES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-_SHOWN = (2, 3, 5, 8, 12, 20, 40)
+_SHOWN = (2, 3, 5, 8, 12, 20)
 _QUICK, _PATHS = 300, 1000
 _ROUGH = 0.1  # by which one look at the end may fall short of a look after each run
 _CLOSER = 3  # sizes of the baseline at most that are looked at closer

@@ -458,7 +458,7 @@ def _status(ctx: Context, hypothesis: HypothesisRow, result: _Folded, rows: Sequ
         return _Verdict(said, None, "agent" if is_agent(by_hand[-1]["actor"]) else "person")
     needs = "lost_runs" if result.said["held"] is not None else None
     if result.said["past"] is not None and result.said["n_measured"] >= methodology["min_replicates"]:
-        needs = _needs(result, confirm=methodology["require_confirmation"])
+        needs = needs or _needs(result, confirm=methodology["require_confirmation"])
         if needs is None and (reached := result.said["reached"]) is not None:
             return _Verdict(reached, None, "evidence")
     return _Verdict("parked" if hypothesis.body["parked"] else "open", needs)

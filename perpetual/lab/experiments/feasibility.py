@@ -1,7 +1,7 @@
 """Refusing a claim that cannot be decided, before hours are spent on it, with the numbers that could decide it.
 
-Only what is known to be hopeless is refused (`perpetual.science.looks.is_hopeless`): the first claim of a hypothesis,
-at the lower 95 % limit of the noise that was measured on its baseline, or at a fourth of a declared one.
+Only what is known to be hopeless is refused (`perpetual.science.planning.is_hopeless`): the first claim of a
+hypothesis, at the lower 95 % limit of the noise that was measured on its baseline, or at a fourth of a declared one.
 """
 
 from __future__ import annotations
@@ -72,14 +72,10 @@ def is_underpowered(ctx: Context, hypothesis: HypothesisRow | None, design: Desi
 
 
 def _is_hopeless(plan: Plan | Rates, runs: int) -> bool:
-    from perpetual.science.planning import Rates
+    from perpetual.science.planning import Rates, is_hopeless
 
     if not isinstance(plan, Rates):
-        if plan.mde >= plan.sd:
-            return False  # as most designs: nothing is computed for them
         plan = plan._replace(planned=None, rho=plan.rho if plan.rho is None else _SHARED_RHO)
-    from perpetual.science.looks import is_hopeless
-
     return is_hopeless(plan, runs)
 
 
@@ -128,12 +124,11 @@ def _best(ctx: Context, metric: str, direction: str | None) -> tuple[str, float]
 
 def _ways_out(plan: Plan | Rates, noise: Noise | None, runs: int) -> str:
     """Returns the numbers with a chance of 80 %."""
-    from perpetual.science.looks import chances
-    from perpetual.science.planning import MOST_RUNS, Rates, bars, chance, runs_for, statistic_of
+    from perpetual.science.planning import MOST_RUNS, Rates, bars, chance, one_look, runs_for, statistic_of
 
     found = []
     if isinstance(plan, Rates):
-        enough = next((each.n for each in chances(plan, MOST_RUNS) if each.support >= _LIKELY), None)
+        enough = next((n for n in range(runs, MOST_RUNS) if one_look(plan, n) >= _LIKELY), None)
         found.append(f"more than {MOST_RUNS} replicates" if enough is None else counted(enough, "replicate"))
     elif noise is not None:
         bar = math.exp(bars(plan, 1.0)[0])

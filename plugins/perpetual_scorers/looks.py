@@ -1,7 +1,7 @@
 """The chance to decide with a look after each run, of both verdicts: by simulated runs, and count by count of rates.
 
 Pure, and the same at each call: the draws are seeded. The rule is that of `perpetual.science.evidence` for one design,
-without outliers. Imported by `power` and by refusals of designs that cannot decide.
+without outliers. Imported by `perpetual_scorers.power`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from random import Random
 from typing import NamedTuple
 
 from perpetual.science.evalues import Statistic, either, log_e
-from perpetual.science.evidence import log_bayes_factor_binary
-from perpetual.science.planning import Plan, Rates, bars, critical, two_variances
-from perpetual.science.rates import Count, log_e_above
+from perpetual.science.planning import Plan, Rates, bars, critical, rate_log_e, two_variances
+from perpetual.science.rates import Count
 
-__all__ = ["Chances", "chances", "is_hopeless"]
+__all__ = ["Chances", "chances"]
 
 _EVERY_LOOK = 40  # from there on every twelfth part of the runs
 _STEP = 0.4  # of the table of critical values, in logs
@@ -25,8 +24,6 @@ _MOST_NU = 1e5
 _MOST_RHO = 0.9999
 _RARE = 1e-6
 _COUNTS = 9  # of the baseline, that stand for all
-_HOPELESS = 0.05
-_NEAR = 0.5  # standard errors
 _FAR_ODDS = 14.0  # logs
 
 
@@ -48,26 +45,6 @@ def chances(plan: Plan | Rates, runs: int, *, paths: int = 1000) -> list[Chances
     """
     looks = _looks(plan.least, runs)
     return _of_rates(plan, looks) if isinstance(plan, Rates) else _of_means(plan, looks, paths)
-
-
-def is_hopeless(plan: Plan | Rates, runs: int) -> bool:
-    """Returns whether the design decides nothing: with these runs, or with any number beside that baseline.
-
-    That is where no verdict comes 5 points more often where it is right than by luck where it is wrong; or where the
-    effect is less than half a standard error of what stays unknown with runs without end.
-    """
-    none: Plan | Rates
-    if isinstance(plan, Rates):
-        none, over, luck = plan._replace(rate=plan.baseline), plan.rate - plan.baseline - plan.null, 0.0
-        sd, size = math.sqrt(plan.baseline * (1 - plan.baseline)), plan.trials or 0.0
-    else:
-        none, over, luck = plan._replace(effect=0.0), plan.effect - plan.null, plan.tau
-        apart = min(1.0, math.sqrt(2 * (1 - (plan.rho or 0.0))))  # of what is left of seeds that both arms share
-        sd, size = plan.sd * apart, plan.n_baseline or plan.typed_n or 0.0
-    if size and over < _NEAR * math.hypot(sd / math.sqrt(size), luck):
-        return True
-    true, false = (chances(each, runs)[-1] for each in (plan, none))
-    return max(true.support - false.support, false.refute - true.refute) < _HOPELESS
 
 
 def _looks(least: int, runs: int) -> list[int]:
@@ -92,25 +69,36 @@ def _summed(counts: Mapping[int, Sequence[float]], whole: float) -> list[Chances
 
 def _of_means(plan: Plan, looks: Sequence[int], paths: int) -> list[Chances]:
     counts = {n: [0] * 4 for n in looks}
-    edges, levels = (plan.null, -plan.mde), (bars(plan, 1.0), bars(plan, -1.0))
+    sides = (_Side(1.0, plan.null, *bars(plan, 1.0)), _Side(-1.0, -plan.mde, *bars(plan, -1.0)))
     for path in range(paths):
         is_decided = is_sure = False
         for n, found in _walk(plan, Random(f"{path}"), looks):
-            sides = [[each._replace(effect=each.effect - edges[0]) for each in found],
-                     [each._replace(effect=-each.effect - edges[1]) for each in found]]  # fmt: skip
-            for at, (bar, sure) in enumerate(levels):
-                if not _passes(sides[at], sure if is_decided else bar, plan.planned):
+            for at, side in enumerate(sides):
+                if not _passes(found, side, side.sure if is_decided else side.bar, plan.planned):
                     continue
-                if _is_held(sides[at], sides[1 - at], bar, plan.planned):
+                if _is_held(found, side, sides[1 - at], plan.planned):
                     continue
                 counts[n][at] += not is_decided
-                is_sure = _passes(sides[at], sure, plan.planned)
+                is_sure = _passes(found, side, side.sure, plan.planned)
                 counts[n][2 + at] += is_sure
                 is_decided = True
                 break
             if is_sure:
                 break
     return _summed(counts, paths)
+
+
+class _Side(NamedTuple):
+    """A verdict: its sign, the oriented effect that it exceeds, and the log e-values of it and of a sure one."""
+
+    sign: float
+    edge: float
+    bar: float
+    sure: float
+
+    def of(self, found: Statistic) -> Statistic:
+        """Returns the statistic of the oriented effect over the edge."""
+        return found._replace(effect=self.sign * found.effect - self.edge)
 
 
 def _walk(plan: Plan, rng: Random, looks: Sequence[int]) -> Iterator[tuple[int, list[Statistic]]]:
@@ -150,33 +138,35 @@ def _added(moments: tuple[float, float], value: float, n: int) -> tuple[float, f
     return moments[0] + step / n, moments[1] + step * step * (n - 1) / n
 
 
-def _weight(found: Sequence[Statistic], planned: float | None) -> float:
-    logs = [log_e(each, planned=planned) for each in found]
+def _weight(found: Sequence[Statistic], side: _Side, planned: float | None) -> float:
+    logs = [log_e(side.of(each), planned=planned) for each in found]
     return either(*logs) if len(logs) > 1 else logs[0]
 
 
-def _is_held(mine: Sequence[Statistic], other: Sequence[Statistic], bar: float, planned: float | None) -> bool:
+def _is_held(found: Sequence[Statistic], side: _Side, other: _Side, planned: float | None) -> bool:
     """Returns whether what speaks for the other verdict too keeps this one back."""
-    if all(each.effect <= 0 or each.t < 1 for each in other):
+    if all(other.sign * each.effect - other.edge < math.sqrt(each.v) for each in found):
         return False
-    return _weight(mine, planned) - max(_weight(other, planned), 0.0) < bar
+    return _weight(found, side, planned) - max(_weight(found, other, planned), 0.0) < side.bar
 
 
-def _passes(found: Sequence[Statistic], bar: float, planned: float | None) -> bool:
+def _passes(found: Sequence[Statistic], side: _Side, bar: float, planned: float | None) -> bool:
     """Returns whether the log e-value, of pairs the mean of two e-values, is at least `bar`."""
-    if not any(_is_beyond(each, bar, planned) for each in found):
+    if not any(_is_beyond(each, side, bar, planned) for each in found):
         return False
-    if len(found) == 1 or any(_is_beyond(each, bar + math.log(2), planned) for each in found):
+    if len(found) == 1 or any(_is_beyond(each, side, bar + math.log(2), planned) for each in found):
         return True
-    return _weight(found, planned) >= bar
+    return _weight(found, side, planned) >= bar
 
 
-def _is_beyond(found: Statistic, bar: float, planned: float | None) -> bool:
+def _is_beyond(found: Statistic, side: _Side, bar: float, planned: float | None) -> bool:
+    effect = side.sign * found.effect - side.edge
+    most = math.log(2) + (found.nu + 1) / 2 * math.log1p(effect * effect / found.v / found.nu)  # under any prior
+    if effect <= 0 or most < bar:
+        return False
     for each in [found, found.with_luck()] if found.fixed > 0 else [found]:
-        most = math.log(2) + (each.nu + 1) / 2 * math.log1p(each.t * each.t / each.nu)  # under any prior
-        if each.effect <= 0 or most < bar:
-            return False
-        if math.log(each.t) < _log_critical(min(each.nu, _MOST_NU), each.n, bar, planned):
+        t = effect / math.sqrt(each.v)
+        if math.log(t) < _log_critical(min(each.nu, _MOST_NU), each.n, bar, planned):
             return False
     return True
 
@@ -224,7 +214,7 @@ def _absorbed(
     plan: Rates, against: Count | float, levels: tuple[float, float], looks: Sequence[int]
 ) -> Iterator[tuple[int, tuple[float, float]]]:
     """Yields at each look the shares of all ways that reach either level there first."""
-    alive, up, down, flipped = {0: 1.0}, 0, 0, _flipped(against)
+    alive, up, down = {0: 1.0}, 0, 0
     for n in range(1, looks[-1] + 1):
         after: dict[int, float] = {}
         for k, share in alive.items():
@@ -234,23 +224,9 @@ def _absorbed(
         alive = after
         if n not in looks:
             continue
-        while up <= n and _rate_log_e(Count(up, n), against, plan.null, plan, 1.0) < levels[0]:
+        while up <= n and rate_log_e(plan, up, n, 1.0, against) < levels[0]:
             up += 1
-        while down <= n and _rate_log_e(Count(down, n), flipped, -plan.mde, plan, -1.0) < levels[1]:
+        while down <= n and rate_log_e(plan, down, n, -1.0, against) < levels[1]:
             down += 1
         above, below = [k for k in alive if k >= up], [k for k in alive if n - k >= down and k < up]
         yield n, (math.fsum(alive.pop(k) for k in above), math.fsum(alive.pop(k) for k in below))
-
-
-def _flipped(against: Count | float) -> Count | float:
-    return Count(against.n - against.k, against.n) if isinstance(against, Count) else 1 - against
-
-
-def _rate_log_e(own: Count, against: Count | float, edge: float, plan: Rates, sign: float) -> float:
-    """Returns the log e-value of successes above the edge, or of failures where `sign` is -1."""
-    found = log_e_above(own, against, edge)
-    if isinstance(against, Count) or plan.null or not plan.mde:
-        return found
-    hits = round(own.k if sign > 0 else own.n - own.k)
-    planned = min(plan.baseline + plan.mde, 1.0)
-    return either(found, sign * log_bayes_factor_binary(hits, round(own.n), p1=planned, p0=plan.baseline))
