@@ -121,13 +121,14 @@ def _walk(plan: Plan, rng: Random, looks: Sequence[int]) -> Iterator[tuple[int, 
         own = _added(own, x, n)
         if n < 2 or n not in wanted:
             continue
-        both, pulled = min(n, pairs), 0.0
-        if both > 1:  # seeds that pull apart make an effect less certain
-            pulled = -2 * min(cross / (both - 1) * both / (n * size), 0.0)
-        found = [
-            two_variances(own[0] - center, n, own[1] / (n - 1), plan.n_baseline, base_var, typed_n=plan.typed_n,
-                          fixed=fixed + pulled)
-        ]  # fmt: skip
+        both = min(n, pairs)
+        alone = two_variances(own[0] - center, n, own[1] / (n - 1), plan.n_baseline, base_var, typed_n=plan.typed_n,
+                              fixed=fixed)  # fmt: skip
+        covariance = cross / (both - 1) * both / (n * size) if both > 1 else 0.0
+        if covariance < 0 or both == 2:  # seeds that pull apart make an effect less certain; two do not tell the way
+            apart_v = alone.v - 2 * min(covariance, 0.0)
+            alone = alone._replace(v=apart_v, nu=min(alone.nu, both - 1.0), n=alone.n * alone.v / apart_v)
+        found = [alone]
         if both > 1:
             found.append(Statistic(gaps[0], gaps[1] / (both - 1) / both, both - 1.0, both, fixed))
         yield n, found

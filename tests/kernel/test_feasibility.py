@@ -40,15 +40,15 @@ def test_what_the_measured_noise_hides_is_refused_with_what_could_decide_it(
     lab: Lab, claim: Claim, measured: str
 ) -> None:
     with pytest.raises(UsageError) as refused:
-        claim(0.0001, measured, dry_run=True)
+        claim(1e-6, measured, dry_run=True)
     with pytest.raises(UsageError) as again:
-        claim(0.0001, measured)
+        claim(1e-6, measured)
     assert refused.value.hint == again.value.hint
     assert (refused.value.code, refused.value.exit) == ("underpowered", 2)
-    assert "3 replicates cannot decide an mde of 0.0001 in acc" in str(refused.value)
+    assert "3 replicates cannot decide an mde of 1e-06 in acc" in str(refused.value)
     hint = refused.value.hint or ""
     for word in (f"NO-GO: baseline {measured} 1.0", "standard error 0.0", "4 runs", "best known 1.0", "noise 0.0",
-                 "80 % chance: ", "--mde 0.", "--underpowered"):  # fmt: skip
+                 "80 % chance: ", "--mde ", "--underpowered"):  # fmt: skip
         assert word in hint, word
     assert [item.id for item in lab.experiments.list().items] == [measured], "nothing was written"
     mde = float(hint.split("--mde ")[1].split(";")[0])
@@ -56,7 +56,7 @@ def test_what_the_measured_noise_hides_is_refused_with_what_could_decide_it(
 
 
 def test_an_explicit_option_proposes_it_and_is_recorded(lab: Lab, claim: Claim, measured: str) -> None:
-    made = claim(0.0001, measured, underpowered=True)
+    made = claim(1e-6, measured, underpowered=True)
     assert made.design.underpowered is True
     assert lab.experiments.get(made.id).design.underpowered is True
     with pytest.raises(Conflict) as known:
@@ -107,7 +107,7 @@ def test_a_key_that_was_used_answers_although_more_is_known_now(lab: Lab, claim:
 
 
 def test_what_has_runs_may_go_on(lab: Lab, measured: str) -> None:
-    hypothesis = lab.hypotheses.add("acc rises", metric="acc", direction="max", mde=0.0001, baseline=measured)
+    hypothesis = lab.hypotheses.add("acc rises", metric="acc", direction="max", mde=1e-6, baseline=measured)
     command = "sh -c 'echo acc=1.0$PERPETUAL_SEED'"
     made = lab.experiments.propose(hypothesis.id, command=command, replicates=2, wall_s=60.0, underpowered=True)
     lab.experiments.approve(made.id)

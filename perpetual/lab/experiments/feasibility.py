@@ -24,7 +24,7 @@ __all__ = ["is_underpowered"]
 
 _FEWEST = 3  # one or two replicates are a first look, which may be extended
 _GUESS = 0.25  # of a declared noise: a guess is given the benefit of the doubt
-_SHARED_RHO = 0.8  # shared seeds are given the benefit of such a correlation
+_SHARED_RHO = 0.99  # which seeds that are shared may have: only pairs of runs show it
 _LIKELY = 0.8
 _BASELINES = (4, 6, 8, 12, 16, 24, 32, 48, 64)
 _MOST_MDES = 40
@@ -75,6 +75,8 @@ def _is_hopeless(plan: Plan | Rates, runs: int) -> bool:
     from perpetual.science.planning import Rates, is_hopeless
 
     if not isinstance(plan, Rates):
+        if plan.mde >= plan.sd:
+            return False  # as most designs: nothing is computed for them
         plan = plan._replace(planned=None, rho=plan.rho if plan.rho is None else _SHARED_RHO)
     return is_hopeless(plan, runs)
 
