@@ -144,7 +144,7 @@ def _ways_out(plan: Plan | Rates, noise: Noise | None, runs: int) -> str:
         else:
             found.append(f"more than {MOST_RUNS} replicates")
         for step in range(1, _MOST_MDES):
-            mde = float(f"{plan.mde * 1.25**step:.2g}")
+            mde = float(f"{max(plan.mde, noise.sd / 4) * 1.25**step:.2g}")
             luck = plan.tau * mde / plan.mde
             if chance(statistic_of(mde, noise.sd, runs, size, tau=luck), bar) >= _LIKELY:
                 found.append(f"--mde {mde:g}")
