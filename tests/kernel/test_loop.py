@@ -142,7 +142,7 @@ def test_the_loop_stops_when_nothing_moves(lab: Lab, campaign: Campaign) -> None
     lab.settings.set_methodology("min_information_gain_bits", "0")
     lab.settings.set_methodology("max_concurrent_runs", "4")
     # Implementations are said to differ by a thousand times the effect: nothing that is measured says anything.
-    campaign(tau=100.0, replicates=20)
+    campaign(tau=100.0, replicates=20, underpowered=True)
     last = _stopped(lab, "no_progress", 8)
     assert "8" in (last.explanation or "")
     # Of the others that were live when the eighth was measured, some may have been measured with it.

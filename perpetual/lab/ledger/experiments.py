@@ -71,7 +71,7 @@ _LATER: dict[str, dict[str, object]] = {
     "resources": {"no_output_s": None, "memory_bytes": None, "nodes": None, "scheduler": None, "engine": {}},
     "design": {
         "on_crash": None, "confirmation": False, "proxy": None, "proxy_of": None, "changes": None,
-        "underpowered": False,
+        "underpowered": False, "null_effect": None, "items": None, "baseline_runs": None, "guards": None,
     },
 }  # fmt: skip
 
