@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perpetual.science import best, confidence, gate, propose
+from perpetual.science import best, confidence, gate, judge, propose
 from perpetual.science.stdio_server import answer
 
 HYPOTHESIS = {"id": "H1", "prior": 0.5}
@@ -33,6 +33,9 @@ CANDIDATE = {
     "cost": 1,
     "p_fail": 0,
 }
+CLAIM = {"metric": "m", "direction": "max", "kind": "gaussian", "claim": "improves", "mde": 0.5}
+BASELINE = [{"seed": seed, "value": value} for seed, value in enumerate((0.1, -0.2, 0.05, 0.0))]
+RUNS = [{"seed": seed, "value": value} for seed, value in enumerate((0.9, 1.1, 0.8))]
 STATE = {"hypotheses": [{"id": "H1", "confidence": 0.5}], "candidates": [CANDIDATE]}
 
 
@@ -48,6 +51,14 @@ def test_answers_are_those_of_the_functions() -> None:
     }
     assert asked({"fn": "propose", "args": [STATE, 2, {}]}) == {"result": propose(STATE, 2, {})}
     assert asked({"fn": "gate", "args": [[1, 0, -1], {}]}) == {"result": gate([1, 0, -1], {})}
+    judged = judge(CLAIM, BASELINE, RUNS, {})
+    assert judged["status"] == "supported"
+    assert asked({"fn": "judge", "args": [CLAIM, BASELINE, RUNS, {}]}) == {"result": judged}
+    items = [[CLAIM, BASELINE, RUNS, {}], [CLAIM, "none", RUNS, {}], 7]
+    first, second, third = asked({"fn": "judge_many", "args": [items]})["result"]
+    assert first == judged
+    assert [[*second], [*third]] == [["error"], ["error"]]
+    assert "baseline must be a number" in second["error"]
     settings = [{"id": "a", "x": [1], "seen": [0.1]}, {"id": "b", "x": [2], "seen": [0.7, None]}, {"id": "c", "x": [3]}]
     sweep = {"sweep": {"settings": settings, "direction": "min"}}
     assert asked({"fn": "best", "args": [sweep]}) == {"result": best(sweep)} == {"result": "a"}
@@ -72,7 +83,15 @@ def test_answers_are_those_of_the_functions() -> None:
         b'{"fn": "confidence", "args": [{}]}\n',
         b'{"fn": "confidence", "args": [{"prior": NaN}, {}, [], {}]}\n',
         b'{"fn": "propose", "args": [{}, 1, {}]}\n',
+        b'{"fn": "judge", "args": []}\n',
+        b'{"fn": "judge", "args": [{"mde": NaN}, 0.0, [], {}]}\n',
+        b'{"fn": "judge", "args": [{"mde": 1}, Infinity, [], {}]}\n',
+        b'{"fn": "judge", "args": [3, 0.0, [], {}]}\n',
+        b'{"fn": "judge_many", "args": [3]}\n',
+        b'{"fn": "confidence", "args": [{}, {"d": {"mu1": 1, "mu0": 0, "typed_n": 1e999}}, [{"kind": "measured", '
+        b'"design_id": "d", "value": 1}, {"kind": "measured", "design_id": "d", "value": 2, "run_id": 2}], {}]}\n',
         b'{"fn": "gate", "args": ' + b"[" * 100_000 + b"}\n",
+        b'{"fn": "judge", "args": [{}, 0.0, [{"value": 1, "seed": {}}], {}]}\n',
     ],
 )
 def test_a_bad_line_is_answered_with_an_error(line: bytes) -> None:
@@ -88,6 +107,9 @@ def test_no_answer_holds_a_number_that_json_lacks() -> None:
         assert "result" in json.loads(reply)
         assert "NaN" not in reply
         assert "Infinity" not in reply
+        judged = json.dumps({"fn": "judge", "args": [CLAIM, BASELINE, RUNS, {}]}).replace("0.9", wild)
+        assert json.loads(answer(judged.encode()))["result"]["n_measured"] >= 2
+        assert "NaN" not in answer(judged.encode())
     overflow = {**DESIGNS["d"], "mu1": 1e308, "mu0": -1e308, "sigma": None, "s0": 1.0}
     request = {"fn": "confidence", "args": [HYPOTHESIS, {"d": overflow}, EVIDENCE, {}]}
     assert "Infinity" not in json.dumps(asked(request)["result"])
