@@ -163,8 +163,9 @@ def _moments(design: Design) -> Arm | None:
 def _worst(arms: _Arms, settings: _Terms, sign: float, edges: Sequence[float], lost: _Lost) -> float:
     """Returns the log e-value in one direction, the smaller one with each lost run at the worst value seen.
 
-    Of the claim's runs that is the worst one in either arm, of the baseline's the best of its own. Runs that are lost
-    because they look bad select. Under the second reading they cannot.
+    Of the claim's runs that is the worst one in either arm, of the baseline's the best of its own; a baseline that is a
+    number was seen at that number. Runs that are lost because they look bad select. Under the second reading they
+    cannot.
     """
     found = _reading(arms, settings, sign, edges, ([], []))
     if not (lost[0] or lost[1]) or found <= 0:
@@ -175,9 +176,10 @@ def _worst(arms: _Arms, settings: _Terms, sign: float, edges: Sequence[float], l
 def _imputed(arms: _Arms, sign: float, lost: _Lost) -> _Arms:
     """Returns the arms with each lost run at the worst value seen."""
     own_lost, base_lost = lost
-    seen = [value for own in arms.own for value in own] + arms.base
-    if not (own_lost or base_lost) or not seen:
+    measured = [value for own in arms.own for value in own]
+    if not (own_lost or base_lost) or not measured:
         return arms
+    seen = measured + (arms.base or [0.0])
     bad, good = (min, max) if sign > 0 else (max, min)
     own = [[*values] for values in arms.own]
     own[0] += [bad(bad(seen), seen[0] if last is None else last) for last in own_lost]

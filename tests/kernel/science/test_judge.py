@@ -202,6 +202,22 @@ def test_runs_killed_because_they_look_bad_leave_it_open() -> None:
     assert {"killed_runs", "lost_runs"} <= {*both["cautions"]}
 
 
+def test_runs_killed_below_a_number_leave_it_open() -> None:
+    """No run of a baseline shows how bad one may be: the number itself counts as seen, else half of all nulls pass."""
+    supported, picked = 0, 0
+    for seed in range(100):
+        rng = Random(seed)
+        drawn = [rng.gauss(0, 1) for _ in range(12)]
+        kept = [run(value) if value > 0.5 else run(None, status="killed", by="agent") for value in drawn]
+        alone = [each for each in kept if each["value"] is not None]
+        supported += said(kept, 0.0, mde=1.0)["status"] == "supported"
+        picked += said(alone, 0.0, mde=1.0)["status"] == "supported"
+    assert supported <= 15
+    assert picked >= 50
+    good = [*runs((2.1, 1.8, 2.4, 2.0, 1.7)), run(None, status="failed")]
+    assert said(good, 0.0, mde=0.3, tau=0.0)["status"] == "supported"
+
+
 def test_a_value_that_diverged_is_a_lost_run() -> None:
     for value in (math.nan, math.inf, -math.inf, 10**400, None):
         found = said([*runs(GOOD), run(value)])
