@@ -438,7 +438,8 @@ def confidence(
     own = _parts(weighed, for_it, against_it)
     if parts:  # a guard that is worse speaks against the claim
         counted = math.fsum(part["log_bayes_factor"] for part in own)
-        parts[0]["log_bayes_factor"] = min(max(for_it, 0.0) - max(against_it, 0.0) - counted, 0.0)
+        together = max(max(for_it, 0.0) - max(against_it, 0.0), -DESIGN_CAP_NATS)
+        parts[0]["log_bayes_factor"] = min(together - counted, 0.0)
     parts = [*own, *parts]
     opinions = _opinions(rows, runs)
     shifts = {
@@ -459,7 +460,7 @@ def confidence(
     log_odds = math.fsum([prior, *(part["log_bayes_factor"] for part in parts)])
     p = probability(log_odds)
     past, reached = _verdict(p, for_it, against_it, config)
-    held = _held(weighed, prior, reached, config)
+    held = None if reached is not None else _held(weighed, guards, values, prior, config)
     side = reached or ("supported" if log_odds >= 0 else "refuted")
     e_support, e_refute = (math.exp(_clip(nats, _EXPONENT_LIMIT)) for nats in (for_it, against_it))
     bound = bound_of({"e_support": e_support, "e_refute": e_refute}, side)
@@ -580,15 +581,23 @@ def _verdict(p: float, for_it: float, against_it: float, config: Mapping[str, ob
     return None, None
 
 
-def _held(weighed: Sequence[_Weight], prior: float, reached: str | None, config: Mapping[str, object]) -> str | None:
+def _held(
+    weighed: Sequence[_Weight],
+    guards: Mapping[str, Design],
+    values: Mapping[str, Measured],
+    prior: float,
+    config: Mapping[str, object],
+) -> str | None:
     """Returns the verdict that there would be if the runs without a value were left out."""
-    if reached is not None or not any(each.effect is not None and max(each.effect.held) > 0 for each in weighed):
+    if not any(each.effect is not None and max(each.effect.held) > 0 for each in weighed):
         return None
     sides = []
     for side in (0, 1):
         own = [(each.support, each.refute)[side] for each in weighed]
         sides.append(math.fsum([*own, *(each.effect.held[side] for each in weighed if each.effect is not None)]))
     for_it, against_it = sides
+    if guards:
+        for_it, against_it, _ = _under_guard(for_it, against_it, guards, values)
     return _verdict(probability(prior + max(for_it, 0.0) - max(against_it, 0.0)), for_it, against_it, config)[1]
 
 

@@ -528,6 +528,42 @@ def test_a_design_whose_every_run_was_lost_counts_beside_the_others() -> None:
     assert fold_many({"gone": designs["gone"]}, {})["parts"] == []
 
 
+# Runs without a value, and guards
+
+
+def test_a_verdict_that_lost_runs_keep_open_is_named() -> None:
+    claim = {**SHARED, "lost": [None, None, None]}
+    whole, held = fold_many({"a": SHARED}, {"a": [0.9, 1.2, 1.0]}), fold_many({"a": claim}, {"a": [0.9, 1.2, 1.0]})
+    assert (whole["reached"], whole["held"]) == ("supported", None)
+    assert (held["reached"], held["held"]) == (None, "supported")
+    assert held["e_support"] < whole["e_support"]
+
+
+def test_a_claim_with_a_guard_needs_both() -> None:
+    """The least e-value counts for it, the mean of them against it."""
+    guard = {"mu1": 0.0, "mu0": -0.5, "null": -0.5, "tau": 0.0, "metric": "speed", "guard_of": "a", "margin": 0.5}
+    designs = {"a": SHARED, "g": {**guard, "baseline": SHARED["baseline"]}}
+    better = [0.9, 1.2, 1.0]
+
+    def said(speeds: list[float], **more: Any) -> dict[str, Any]:
+        rows_of = [row(n, value, id=f"a{n}", run_id=f"a{n}", design_id="a") for n, value in enumerate(better)]
+        rows_of += [
+            row(n, value, id=f"g{n}", run_id=f"a{n}", design_id="g", metric="speed") for n, value in enumerate(speeds)
+        ]
+        return {**confidence({"id": "H1"}, {**designs, "a": {**SHARED, **more}}, rows_of, {})}
+
+    alone = fold_many({"a": SHARED}, {"a": better})
+    kept, lost = said([0.02, 0.0, -0.03]), said([-2.0, -2.1, -1.9])
+    assert kept["reached"] == "supported"
+    assert kept["e_support"] <= alone["e_support"]
+    assert lost["reached"] == "refuted"
+    assert said([-2e3, -2e3 - 1, -2e3 + 1] * 3)["confidence"] == pytest.approx(0.01)  # of a guard too: 99 to 1
+    unclear = said([-0.45, -0.6, -0.3])
+    assert unclear["reached"] is None
+    assert said([])["reached"] is None, "a guard that was not measured is not known to hold"
+    assert said([-0.45, -0.6, -0.3], lost=[None])["held"] is None, "it is the guard that keeps it open"
+
+
 # Opinions and manual shifts
 
 

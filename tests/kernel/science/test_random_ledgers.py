@@ -31,6 +31,7 @@ gaussian = st.builds(
     maybe(mu1=numbers, mu0=numbers, tau=positive, sigma=st.none() | positive, s0=st.none() | positive, null=numbers,
           mde=positive, claim=st.sampled_from(["improves", "at_least", "value"]), nu0=positive),
     maybe(baseline=st.lists(numbers, max_size=6), baseline_n=st.integers(-1, 5), baseline_ss=positive,
+          guard_of=st.just("a"), margin=numbers,
           typed_n=st.none() | numbers, luck=numbers, paired=st.booleans(), lost=lasts,
           baseline_lost=lasts, baseline_id=names, share=st.floats(0, 1),
           stale=st.lists(st.just("code"), max_size=1)),
