@@ -677,7 +677,7 @@ def test_an_unknown_noise_keeps_the_bound() -> None:
         mean = math.fsum(base) / 4
         values = [rng.gauss(0, 2.0) - mean for _ in range(12)]
         design = {"mu1": 1, "mu0": 0, "tau": 0.0, "s0": 1.0, "baseline": [b - mean for b in base]}
-        found = [fold(rows(values[:n]), design) for n in range(2, 13)]
+        found = [fold(rows(values[:n]), design) for n in (2, 3, 4, 6, 9, 12)]
         alarms += any(result["e_support"] >= 20 for result in found)
         supported += any(result["reached"] == "supported" for result in found)
     assert alarms / episodes <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / episodes)

@@ -439,14 +439,14 @@ def test_many_are_answered_in_order_and_errors_in_place() -> None:
 
 
 def test_a_null_looks_good_as_seldom_as_promised() -> None:
-    """300 nulls, a look after each run: P(ever e >= 20) <= 5 %, P(ever supported) <= 25 %, by the binomial's 99.9 %."""
+    """300 nulls, six looks: P(ever e >= 20) <= 5 %, P(ever supported) <= 25 %, by the binomial's 99.9 %."""
     rng, episodes, alarms, supported = Random(20), 300, 0, 0
     for episode in range(episodes):
         sigma = 10 ** rng.uniform(-2, 2)
         base = [run(rng.gauss(0, sigma), seed) for seed in range(rng.choice([2, 4, 8]))]
         own = [run(rng.gauss(0, sigma * rng.choice([1, 1, 3])), seed) for seed in range(10)]
         claim = {**CLAIM, "mde": quantity({"mde": sigma}, "mde"), "paired": episode % 2 == 0, "tau": 0.0}
-        found = [judge(claim, base, own[:n], {}) for n in range(2, 11)]
+        found = [judge(claim, base, own[:n], {}) for n in (2, 3, 4, 6, 8, 10)]
         alarms += any(each["e_support"] >= 20 for each in found)
         supported += any(each["status"] == "supported" for each in found)
     assert alarms <= binomial_quantile(episodes, 0.05, 0.999)
