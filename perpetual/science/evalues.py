@@ -43,7 +43,7 @@ _OUTLIER_SHARE = 5  # one of so many runs of an arm may be an outlier, and alway
 _MANY_DF = 20.0
 _MOST_DF = 1e6
 _FAR_Z = 35.0  # beyond, the normal tail is its own asymptotic series
-_FRACTION_TERMS = 16
+_FRACTION_TERMS = 12
 _LEAST = 1e-24  # a variance below this share of the effect's square is a rounding error
 
 

@@ -357,16 +357,17 @@ def measured(
         if design is None or design.get("metric") not in (None, row.get("metric")):
             continue
         value = _outcome(row, design)
-        run = row.get("run_id") or row.get("id")
-        keys = {("metric", run, row.get("metric")), ("design", run, row["design_id"])}
-        if row.get("content_hash") is not None:
-            keys.add(("content", row["content_hash"], None))
         if value is None:
             continue
+        run = row.get("run_id")
+        run = row.get("id") if run is None else run
+        keys = [("metric", run, row.get("metric")), ("design", run, row["design_id"])]
+        if row.get("content_hash") is not None:
+            keys.append(("content", row["content_hash"], None))
         runs.add(run)
-        if keys & seen:
+        if not seen.isdisjoint(keys):
             continue
-        seen |= keys
+        seen.update(keys)
         known = values.setdefault(
             row["design_id"], Measured([], [], list(cast("Iterable[float | None]", design.get("lost") or ())))
         )

@@ -301,6 +301,7 @@ def test_the_same_run_counts_once() -> None:
     assert fold([row(1, 0.9), row(1, 0.9)]) == once
     assert fold([row(1, 0.9), row(1, 4.0, id="e7")]) == once
     assert fold([row(1, 0.9), row(1, 4.0, id="e7", metric="f1")]) == once  # a second metric of one run
+    assert fold([row(1, 0.9, run_id=0), row(1, 4.0, run_id=0, id="e7")]) == once  # a run named 0 is a run
 
 
 def test_a_rerun_of_the_same_content_counts_once() -> None:
