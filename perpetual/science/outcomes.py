@@ -77,7 +77,9 @@ def outlook(
         return Outlook(known["confidence"], support, refute, True, gap)
     ends = [*values, 0.0, gap]
     low, high = min(ends) - _REACH * abs(gap), max(ends) + _REACH * abs(gap)
-    points = [low + (high - low) * (at + 0.5) / _POINTS for at in range(_POINTS)] + [0.0, gap]
+    points = [low + (high - low) * (at + 0.5) / _POINTS for at in range(_POINTS)]
+    middle = quantity(design, "mu0", 0.0) if design.get("mu1") is not None else 0.0
+    points += [0.0, gap, middle, middle + gap]
     if values:  # what agrees with the runs seen may be a narrow stretch
         middle = math.fsum(values) / len(values)
         points += [middle + sign * abs(gap) * 4.0**-k for k in range(1, _NEAR) for sign in (1.0, -1.0)]
