@@ -46,12 +46,12 @@ def _bounds() -> Iterator[Cell]:
         World(effect=1.0, claim={"prior": 0.25, "opinions": [REFUTES] * 3}), false="refuted",
     )  # fmt: skip
     yield _world(
-        "uncapped", "D2", "Overwhelming truth: 10 mde at a noise of 0.5; e-BH over 50 claims needs e of 1,000.",
-        World(effect=10.0, sigma=0.5), false="refuted", true="supported", bar=1000.0, least_share=0.95,
+        "uncapped", "D2", "Overwhelming truth: 10 mde at a noise of 0.5; e-BH of 3 among 20 claims needs e of 133.",
+        World(effect=10.0, sigma=0.5), false="refuted", true="supported", bar=400.0 / 3, least_share=0.8,
     )  # fmt: skip
     yield _world(
-        "uncapped-against", "D2", "Overwhelming loss of 10 mde: refuted with an e-value of 1,000.",
-        World(effect=-10.0, sigma=0.5), true="refuted", bar=1000.0, least_share=0.95,
+        "uncapped-against", "D2", "Overwhelming loss of 10 mde: refuted with an e-value of 133.",
+        World(effect=-10.0, sigma=0.5), true="refuted", bar=400.0 / 3, least_share=0.8,
     )  # fmt: skip
     for share in (0.1, 0.5):
         yield Cell(

@@ -200,9 +200,9 @@ def test_records_stay_when_the_plugin_has_gone(left: Path) -> None:
             lab.records("alarm").update("alarm-1", loudness=1.0)
         assert lab.storage.verify() == []
         assert lab.storage.stats()["records"]["bell.alarm"] == 1
-        assert {kind["name"]: kind["active"] for kind in lab.records.kinds()} == dict.fromkeys(
-            ("bell.alarm", "bell.ring", "bell.scratch"), False
-        )
+        assert {
+            kind["name"]: kind["active"] for kind in lab.records.kinds() if kind["name"].startswith("bell.")
+        } == dict.fromkeys(("bell.alarm", "bell.ring", "bell.scratch"), False)
         said = next(item for item in lab.doctor() if item["check"] == "kinds")
         assert said["ok"] is None
         assert "bell.alarm (1 record) can be read only: the plugin acme/bell 1.0" in said["detail"]
