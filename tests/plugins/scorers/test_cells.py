@@ -186,7 +186,7 @@ def test_a_judge_that_says_nothing_and_warns_holds() -> None:
         if cell.least_share is None:
             assert failures(cell, measure(cell, 2, judge=silent)) == [], cell.name
     found = failures(CELLS["uncapped"], measure(CELLS["uncapped"], 40, judge=silent))
-    assert found == ["e >= 1000 in 0 of 40 only"]
+    assert found == ["e >= 133.333 in 0 of 40 only"]
 
 
 @pytest.mark.parametrize("name", ["noise-x0.1-typed", "shared-baseline-1", "treatment-sd-x8-baseline4", "all-bad-lost"])
