@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from perpetual.science import STRATEGIES, confidence, judge_many, outlook, propose
 from perpetual.science.information import expected_information_gain, score_candidates
+from perpetual.science.prospects import prospect
 from perpetual_scorers.simulate import Cell, StrategyPolicy, episode
 
 ROUNDS = 15
@@ -44,11 +45,11 @@ def cpu_ms(call: Callable[[], object], rounds: int, repeat: int = 1) -> float:
 def state_of(candidates: int, hypotheses: int) -> dict[str, Any]:
     """Candidates that all differ, spread over the hypotheses, some with replicates seen or pending."""
     return {
-        "hypotheses": [{"id": n, "confidence": 0.3 + 0.4 * n / hypotheses} for n in range(hypotheses)],
+        "hypotheses": [{"id": f"h{n}", "confidence": 0.3 + 0.4 * n / hypotheses} for n in range(hypotheses)],
         "candidates": [
             {
-                "id": n,
-                "hypothesis_id": n % hypotheses,
+                "id": f"e{n}",
+                "hypothesis_id": f"h{n % hypotheses}",
                 "mu1": 1.0,
                 "mu0": 0.0,
                 "sigma": 0.5 + n / 500,
@@ -62,6 +63,23 @@ def state_of(candidates: int, hypotheses: int) -> dict[str, Any]:
         ],
         "seed": 1,
     }
+
+
+def shared_state(candidates: int, hypotheses: int) -> dict[str, Any]:
+    """Returns the same of unknown noise, on three baselines that are candidates too, the seeds shared."""
+    state = state_of(candidates, hypotheses)
+    for n, row in enumerate(state["candidates"]):
+        row |= {"sigma": None, "s0": row["sigma"], "baseline_id": f"b{n % 3}", "rho": 0.5}
+    state["candidates"] += [
+        {"id": f"b{n}", "kind": "baseline", "baseline_id": f"b{n}", "cost": 1.0, "n_seen": 4} for n in range(3)
+    ]
+    return state
+
+
+def proposed(state: dict[str, Any]) -> list[str]:
+    """Returns the best three, nothing being remembered of an earlier call."""
+    prospect.cache_clear()
+    return propose(state, 3, {})
 
 
 def ledger(rows: int, designs: int = 5) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -99,11 +117,14 @@ def measure(rounds: int) -> list[Row]:
     designs, rows = ledger(100)
     claim = {"id": "h", "prior": 0.5}
     one, many, alone = state_of(1, 1), state_of(1000, 12), state_of(1000, 1)
+    shared, shared_alone = shared_state(1000, 12), shared_state(1000, 1)
     found = [
         Row("expected gain of one candidate", cpu_ms(lambda: expected_information_gain(0.37, 1.7), rounds, 200), 0.1),
         Row("score of one candidate, read and checked", cpu_ms(lambda: score_candidates(one, {}), rounds, 200), 0.1),
         Row("best 3 of 1,000 candidates", cpu_ms(lambda: propose(many, 3, {}), rounds), 150.0),
         Row("the same, all of one hypothesis", cpu_ms(lambda: propose(alone, 3, {}), rounds), 150.0),
+        Row("best 3 of 1,000 on shared baselines, paired", cpu_ms(lambda: proposed(shared), rounds), 150.0),
+        Row("the same, all of one hypothesis", cpu_ms(lambda: proposed(shared_alone), rounds), 150.0),
         Row("best 30 of 1,000 candidates", cpu_ms(lambda: propose(many, 30, {}), rounds), None),
         Row("refold of 100 rows", cpu_ms(lambda: confidence(claim, designs, rows, {}), rounds, 10), 1.0),
         _judging("gaussian", rounds),

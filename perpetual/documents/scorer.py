@@ -10,17 +10,26 @@ __all__ = ["CandidateState", "HypothesisState", "PredictionState", "ScorerState"
 
 
 class PredictionState(TypedDict):
-    """What the two predictions say of one replicate; `mu1` is the claim's, `mu0` that of no effect."""
+    """What the two predictions say of one replicate; `mu1` is the claim's, `mu0` that of no effect.
+
+    `sigma` is noise that is known; `s0` what it seems to be, where it is not.
+    """
 
     model: NotRequired[str]  # `binary`; else gaussian
     mu1: float
     mu0: float
     sigma: float | None
+    s0: NotRequired[float]
     tau: float
+    bias: NotRequired[float]  # what a stand-in shows too much
 
 
 class CandidateState(PredictionState):
-    """One more replicate of an experiment; `cost` is in run-hours, `p_fail` the probability that it gives no value."""
+    """One more replicate of an experiment; `cost` is in run-hours, `p_fail` the probability that it gives no value.
+
+    One of kind `baseline` is one more run of a baseline: it has no hypothesis and no prediction, and is in the state of
+    a scorer that `weighs_baselines`.
+    """
 
     id: str
     hypothesis_id: str
@@ -30,6 +39,10 @@ class CandidateState(PredictionState):
     n_pending: int
     n_left: NotRequired[int]
     baseline_n: NotRequired[int]
+    baseline_id: NotRequired[str]
+    rho: NotRequired[float]  # correlation of the seeds that it shares with its baseline
+    proxy: NotRequired[bool]  # a stand-in, which brings no verdict by itself
+    kind: NotRequired[str]
 
 
 class HypothesisState(TypedDict):

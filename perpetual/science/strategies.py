@@ -11,7 +11,8 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-__all__ = ["STRATEGIES", "Look", "Strategy", "crossing_probability", "missing_evidence", "strategy", "uniform"]
+__all__ = ["STRATEGIES", "Look", "Strategy", "crossing_probability", "missing_evidence", "strategy", "uniform",
+           "verdict_probability"]  # fmt: skip
 
 ENOUGH = 1.5  # evidence bought beyond Wald's expectation: results scatter around it
 
@@ -34,6 +35,7 @@ class Look(NamedTuple):
     hypothesis_id: object = None
     runs: float = 0.0  # of the hypothesis so far, live and picked ones included
     order: float = 0.0  # the hypothesis's place among the others, 0..1
+    verdicts: float | None = None  # expected of it, where the noise is unknown; as a share of its series
 
 
 class Strategy(NamedTuple):
@@ -87,8 +89,25 @@ def crossing_probability(p: float, d2: float, support: float) -> float:
     return p * _normal_below((d2 / 2 - bar) / d) + (1 - p) * _normal_below((-d2 / 2 - bar) / d)
 
 
+def verdict_probability(p: float, d2: float, spread: float, support: float, refute: float) -> float:
+    """Returns chance that confidence `p`, within both thresholds, passes one of them.
+
+    The evidence comes out normal, with mean +-d2/2 (nats) and variance `spread`: under unknown noise the e-value is
+    expected to say less than known noise would let it, and scatters no less.
+    """
+    if not 0 < refute < p < support < 1 or d2 <= 0:
+        return 0.0
+    sd, up, down = math.sqrt(max(spread, d2)), _logit(support) - _logit(p), _logit(p) - _logit(refute)
+
+    def past(mean: float) -> float:
+        return _normal_below((mean - up) / sd) + _normal_below((-mean - down) / sd)
+
+    return min(p * past(d2 / 2) + (1 - p) * past(-d2 / 2), 1.0)
+
+
 def _hypothesis_driven(look: Look) -> float:
-    return look.gain_bits
+    # A verdict counts as the one bit that it answers: what no verdict comes of is not worth its hours.
+    return look.gain_bits if look.verdicts is None else look.verdicts
 
 
 def _decisive(look: Look) -> float:

@@ -161,9 +161,12 @@ def test_scores_are_those_of_the_formulas() -> None:
     assert score["reason"].endswith("bit expected for 2.5 run-hours")
 
 
-def test_a_guess_of_the_noise_plans_like_a_known_one() -> None:
-    known, guessed = score_candidates(state(candidate("a"), candidate("b", sigma=None, s0=0.8)), {})
-    assert guessed["score"] == known["score"]
+def test_noise_that_is_only_guessed_is_worth_less_than_known_noise() -> None:
+    """The evidence rule never takes a guess as known: its first runs say little, and many nearly as much."""
+    for seen, share in ((0, 0.75), (40, 0.9)):
+        rows = [candidate("a", n_seen=seen), candidate("b", sigma=None, s0=0.8, n_seen=seen)]
+        known, guessed = (row["information_gain_bits"] for row in score_candidates(state(*rows), {}))
+        assert 0 < guessed < known if seen else guessed < share * known
 
 
 def test_unknown_noise_asks_for_one_more_replicate() -> None:
