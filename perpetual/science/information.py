@@ -442,15 +442,14 @@ class _Batch:
         They add to its runs so far, or to those planned: of that they earn their share of the price of both.
         """
         now = seen.evidence(0, k).beyond(seen.evidence()).slowed(belief.pace)
-        verdicts = self._verdicts(belief, seen, k, now)
-        n = next.plan[0] if next.plan is not None else 1
+        n = self._planned(next, belief)[0] if next.evidence(_SERIES[-1]).d2 else k + 1  # a baseline that never ran
         plan, without = next.evidence(n, k).slowed(belief.pace), next.evidence(n).slowed(belief.pace)
-        share = k * run.price / (k * run.price + n * next.price)
+        more, share = plan.beyond(without), k * run.price / (k * run.price + n * next.price)
+        verdicts = self._verdicts(belief, seen, k, now)
         later = share * (self._verdicts(belief, next, n, plan) - self._verdicts(belief, next, n, without))
-        more = Prospect(*(share * d2 for d2 in plan.beyond(without)))
         most = max(now.spread, more.spread)
         if later > verdicts:
-            verdicts, now = later, more
+            verdicts, now = later, Prospect(share * more.d2, share * more.spread)
         look = Look(belief.p, belief.before.d2, now.d2, 0.0, self.support, self.refute, self.seed, len(self.picks),
                     run.id, seen.hypothesis_id, verdicts=verdicts)  # fmt: skip
         return look, (belief.before, most)

@@ -14,6 +14,7 @@ default `pick` takes the largest positive scores.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from perpetual.documents.scorer import ScorerState
 from perpetual.records import Score
@@ -22,7 +23,12 @@ __all__ = ["Scorer", "ScorerState"]
 
 
 class Scorer(ABC):
-    """Base of every scorer; see the contract at the top of this module."""
+    """Base of every scorer; see the contract at the top of this module.
+
+    Candidates of kind `baseline`, which have no hypothesis, are in the state only of one that `weighs_baselines`.
+    """
+
+    weighs_baselines: ClassVar[bool] = False
 
     @abstractmethod
     def score(self, state: ScorerState) -> list[Score]:

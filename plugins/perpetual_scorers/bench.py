@@ -28,15 +28,24 @@ class ScorerPolicy:
         """Returns the scorer; overridden."""
         raise NotImplementedError
 
+    @property
+    def weighs_baselines(self) -> bool:
+        """Returns whether candidates of kind `baseline` are in its state."""
+        with contextlib.redirect_stdout(sys.stderr):
+            return self._built().weighs_baselines
+
     def __call__(self, state: ScorerState, k: int) -> Sequence[str]:
         """Returns the scorer's picks. What it prints goes to standard error: standard output is the command's."""
         with contextlib.redirect_stdout(sys.stderr):
-            if self._scorer is None:
-                built = self.build()
-                if not isinstance(built, Scorer):
-                    raise TypeError(f"its factory answered {type(built).__name__}, which is no Scorer")
-                self._scorer = built
-            return self._scorer.pick(state, k)
+            return self._built().pick(state, k)
+
+    def _built(self) -> Scorer:
+        if self._scorer is None:
+            built = self.build()
+            if not isinstance(built, Scorer):
+                raise TypeError(f"its factory answered {type(built).__name__}, which is no Scorer")
+            self._scorer = built
+        return self._scorer
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_scorer": None}

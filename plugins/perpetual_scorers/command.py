@@ -6,23 +6,37 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import click
 
 from perpetual.api import CliContext, PerpetualError, UsageError, json_option, pass_cli
 from perpetual_scorers.bench import OfferedScorer, chosen
 from perpetual_scorers.process_pool import mapper
-from perpetual_scorers.simulate import WORLDS, Result, bench
+from perpetual_scorers.simulate import (
+    ARMS,
+    HYPOTHESES,
+    MENUS,
+    WORLDS,
+    Arm,
+    Bench,
+    Cell,
+    Comparison,
+    Policy,
+    Result,
+    benched,
+)
 
 if TYPE_CHECKING:
-    from perpetual_scorers.documents import BenchPolicy, PolicyResult, PolicySaidTrue
+    from perpetual_scorers.documents import BenchPolicy, PolicyComparison, PolicyResult
 
 __all__ = ["bench_policy"]
 
 _EVERY_S = 2.0  # between two lines of progress
 _PICTURES = (".svg", ".png")
+_DEFAULT = "information-gain"
 _N = TypeVar("_N", int, float)
 
 
@@ -48,6 +62,22 @@ _N = TypeVar("_N", int, float)
     "--world", type=click.Choice(WORLDS), default="standard", show_default=True,
     help="Whether what is declared of effect and noise is true.",
 )  # fmt: skip
+@click.option(
+    "--menu", type=click.Choice([*MENUS]), default="proxy", show_default=True,
+    help="Designs of each hypothesis: a standard one, a cheap stand-in too, or also the full scale and a poor one.",
+)  # fmt: skip
+@click.option(
+    "--base-rate", type=click.FloatRange(0, 1), default=0.25, show_default=True, metavar="P",
+    help="Share of the hypotheses that are true.",
+)  # fmt: skip
+@click.option(
+    "--seed-correlation", type=click.FloatRange(0, 1), default=0.0, show_default=True, metavar="R",
+    help="Correlation of the runs of claim and baseline on one seed.",
+)  # fmt: skip
+@click.option(
+    "--arms", is_flag=True,
+    help="Also run the first policy without shared seeds, without baseline runs, and by an earlier evidence rule.",
+)  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Processes that compute.")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.svg|png|json",
@@ -63,14 +93,19 @@ def bench_policy(
     thresholds: str,
     batch: str,
     world: str,
+    menu: str,
+    base_rate: float,
+    seed_correlation: float,
+    arms: bool,
     jobs: int,
     output: Path | None,
 ) -> int:
-    """Compare scorers in simulated research whose truth is known: run-hours to a decision, and errors.
+    """Compare scorers in simulated research whose truth is known: right verdicts by run-hours, and errors.
 
-    A campaign has twelve hypotheses with four designs each; a policy chooses runs until each is decided. All policies
-    meet the same campaigns and the same evidence rule. A policy that raises, answers nonsense or is not pure fails its
-    own rows; the exit is 1 only if all of them failed.
+    A campaign has twelve hypotheses on three baselines, which are run too; a policy chooses runs until each is decided
+    by the lab's own rules. All policies meet the same campaigns. A policy that raises, answers nonsense or is not pure
+    fails its own rows; the exit is 1 only if all of them failed. The first policy (information-gain, where it is one
+    of them) is compared with each other one, where it helps and where it does not.
     """
     levels = [_number(text, "--thresholds", float) for text in thresholds.split(",")]
     sizes = [_number(text, "--batch", int) for text in batch.split(",")]
@@ -80,7 +115,10 @@ def bench_policy(
         OfferedScorer(offer["name"], offer["qualified_name"], offer["factory"], offer["options"])
         for offer in cli.inventory().offered("scorer")
     ]
-    known = chosen(policies, offers)
+    known: dict[str, Policy | Arm] = {**chosen(policies, offers)}
+    first = _DEFAULT if _DEFAULT in known else next(iter(known))
+    if arms:
+        known |= {f"{first}, {name}": Arm(chosen([first], offers)[first], each) for name, each in ARMS.items()}
     last_s = time.monotonic()
 
     def progress(done: int, whole: int) -> None:
@@ -89,17 +127,22 @@ def bench_policy(
             last_s = time.monotonic()
             cli.progress(f"{done} of {whole} campaigns")
 
+    cells = [Cell(level, size, world, menu, base_rate, seed_correlation) for level in levels for size in sizes]
     try:
         with mapper(jobs) as run:
-            results = bench(known, thresholds=levels, batches=sizes, world=world, episodes=episodes, seed=seed,
-                            run=run, progress=progress)  # fmt: skip
+            found = benched(known, cells, reference=first, episodes=episodes, seed=seed, run=run, progress=progress)
     except ValueError as problem:
         raise UsageError(str(problem)) from problem
+    results = found.results
     document: BenchPolicy = {
         "seed": seed,
         "episodes": episodes,
         "world": world,
+        "menu": menu,
+        "base_rate": base_rate,
+        "seed_correlation": seed_correlation,
         "results": [_document(result) for result in results],
+        "comparisons": [cast("PolicyComparison", asdict(each)) for each in found.comparisons],
         "path": os.fspath(output.absolute()) if output else None,
     }
     if output is not None:
@@ -107,34 +150,20 @@ def bench_policy(
     if cli.as_json:
         cli.answer("bench_policy", {**document}, "")
     else:
-        _show(cli, results, f"{episodes} campaigns each, {world} world, seed {seed}", output)
+        _show(cli, found, _title(document), output)
     return 1 if all(result.problem for result in results) else 0
 
 
+def _title(document: BenchPolicy) -> str:
+    return (
+        f"{document['episodes']} campaigns each, {document['world']} world, {document['menu']} menu, "
+        f"base rate {document['base_rate']:g}, seed correlation {document['seed_correlation']:g}, "
+        f"seed {document['seed']}"
+    )
+
+
 def _document(result: Result) -> PolicyResult:
-    said = result.said_true
-    said_true: PolicySaidTrue | None = None
-    if said is not None:
-        said_true = {"n": said.n, "true_share": said.true_share, "mean_confidence": said.mean_confidence}
-    return {
-        "policy": result.policy,
-        "threshold": result.threshold,
-        "batch": result.batch,
-        "world": result.world,
-        "episodes": result.episodes,
-        "run_hours": result.run_hours,
-        "low": result.low,
-        "high": result.high,
-        "runs": result.runs,
-        "error_rate": result.error_rate,
-        "undecided": result.undecided,
-        "brier": result.brier,
-        "ece": result.ece,
-        "said_true": said_true,
-        "false_support_rate": result.false_support_rate,
-        "false_support_bound": result.false_support_bound,
-        "problem": result.problem,
-    }
+    return cast("PolicyResult", asdict(result))
 
 
 def _number(text: str, flag: str, kind: Callable[[str], _N]) -> _N:
@@ -160,26 +189,27 @@ def _check_output(output: Path) -> None:
 def _write(output: Path, results: Sequence[Result], document: BenchPolicy) -> None:
     from perpetual_scorers.picture import draw
 
-    title = f"{document['episodes']} simulated campaigns each, {document['world']} world, seed {document['seed']}"
     try:
         if output.suffix.lower() == ".json":
             output.write_text(json.dumps({"schema": "perpetual.bench_policy/1", **document}, indent=2) + "\n", "utf-8")
         else:
-            draw(results, output, title)
+            draw(results, output, _title(document))
     except OSError as problem:
         raise PerpetualError(
             f"{output} could not be written: {problem.strerror or problem}", hint="choose another file with -o"
         ) from problem
 
 
-def _show(cli: CliContext, results: Sequence[Result], title: str, output: Path | None) -> None:
-    columns = ("policy", "threshold", "batch", "run-hours [95 %]", "runs", "error", "undecided", "Brier", "ECE",
-               "said >= 0.8: true", "false support (bound)")  # fmt: skip
-    sound = [result for result in results if result.problem is None]
+def _show(cli: CliContext, found: Bench, title: str, output: Path | None) -> None:
+    sound = [result for result in found.results if result.problem is None]
     if sound:
-        cli.table(columns, [_cells(result) for result in sound], title=title)
-    for name in dict.fromkeys(result.policy for result in results if result.problem):
-        problems = dict.fromkeys(result.problem for result in results if result.policy == name and result.problem)
+        cli.table(_ACHIEVED, [_achieved(result) for result in sound], title=title)
+        cli.table(_HONEST, [_honest(result) for result in sound], title="how honest the verdicts are")
+    if found.comparisons:
+        title = f"where {found.comparisons[0].policy} helps, and where it does not"
+        cli.table(_COMPARED, [_compared(each) for each in found.comparisons], title=title)
+    for name in dict.fromkeys(result.policy for result in found.results if result.problem):
+        problems = dict.fromkeys(result.problem for result in found.results if result.policy == name and result.problem)
         for problem in problems:
             cli.progress(f"failed: {name}: {problem}")
     if output is not None:
@@ -188,22 +218,59 @@ def _show(cli: CliContext, results: Sequence[Result], title: str, output: Path |
         click.echo("no policy kept the contract of a scorer")
 
 
-def _cells(result: Result) -> Iterable[str]:
+_ACHIEVED = ("policy", "threshold", "batch", "right after 10, 20, 40 [95 %], 80 h", "hours to half right",
+             "run-hours [95 %]", "runs", "undecided")  # fmt: skip
+_HONEST = ("policy", "threshold", "batch", "error", "false support (bound)", "Brier", "ECE", "said >= 0.8: true")
+_COMPARED = ("against", "threshold", "batch", "right after 40 h", "hours to half", "hours to all", "errors", "it")
+
+
+def _achieved(result: Result) -> Iterable[str]:
+    return (
+        result.policy,
+        f"{result.threshold:g}",
+        str(result.batch),
+        f"{result.right_10:.1f}, {result.right_20:.1f}, {result.right_40:.1f} "
+        f"[{result.right_40_low:.1f}, {result.right_40_high:.1f}], {result.right_80:.1f}",
+        f"{result.half_hours:.1f}",
+        f"{result.run_hours:.1f} [{result.low:.1f}, {result.high:.1f}]",
+        f"{result.runs:.0f}",
+        f"{result.undecided:.2f} of {HYPOTHESES}",
+    )
+
+
+def _honest(result: Result) -> Iterable[str]:
     said = result.said_true
     share = said.true_share if said else None
     return (
         result.policy,
         f"{result.threshold:g}",
         str(result.batch),
-        f"{result.run_hours:.1f} [{result.low:.1f}, {result.high:.1f}]",
-        f"{result.runs:.0f}",
         _percent(result.error_rate),
-        f"{result.undecided:.2f} of 12",
-        f"{result.brier:.3f}",
-        f"{result.ece:.3f}",
-        _percent(share) + (f" ({_percent(said.mean_confidence)} said)" if said and said.n else ""),
         f"{_percent(result.false_support_rate)} ({_percent(result.false_support_bound)})",
+        "-" if result.brier is None else f"{result.brier:.3f}",
+        "-" if result.ece is None else f"{result.ece:.3f}",
+        _percent(share) + (f" ({_percent(said.mean_confidence)} said)" if said and said.n else ""),
     )
+
+
+def _compared(each: Comparison) -> Iterable[str]:
+    equal = f" (it at {each.threshold:g}, for equal errors)" if each.equal_error else ""
+    return (
+        each.against,
+        f"{each.against_threshold:g}{equal}",
+        str(each.batch),
+        _times(each.right_ratio, each.right_low, each.right_high),
+        _times(each.hours_ratio, each.hours_low, each.hours_high),
+        _times(each.total_ratio, each.total_low, each.total_high),
+        f"{_percent(each.error_rate)} and {_percent(each.against_error_rate)}",
+        {"helps": "helps", "worse": "is worse"}.get(each.says, "makes no difference"),
+    )
+
+
+def _times(ratio: float | None, low: float | None, high: float | None) -> str:
+    if ratio is None or low is None:
+        return "the other has none"
+    return f"x{ratio:.2f} [{low:.2f}, {'-' if high is None else f'{high:.2f}'}]"
 
 
 def _percent(share: float | None) -> str:

@@ -11,6 +11,7 @@ __all__ = [
     "AaRule",
     "AaRun",
     "BenchPolicy",
+    "PolicyComparison",
     "PolicyResult",
     "PolicySaidTrue",
     "SweepClaim",
@@ -35,19 +36,32 @@ class PolicySaidTrue(TypedDict):
 class PolicyResult(TypedDict):
     """What a policy did in one cell; where `problem` says how it broke its contract, the figures are null.
 
-    `low` and `high` bound `run_hours`, the mean of a campaign, by a 95 % bootstrap over campaigns; `undecided` is of
-    the hypotheses of a campaign, in the mean. `error_rate` is of the decided ones. `false_support_rate` is the share of
-    the untrue ones that were said to be supported; optional stopping can bring it to `false_support_bound` at most.
+    `low` and `high` bound `run_hours`, the mean of a campaign, by a 95 % bootstrap over campaigns; `right_40`, right
+    verdicts after 40 run-hours, has `right_40_low` and `right_40_high`. `half_hours` are run-hours until half of the
+    hypotheses are rightly decided. `undecided` is of the hypotheses of a campaign, in the mean. `error_rate` is of the
+    decided ones. `false_support_rate` is the share of those without an effect that were said to be supported; optional
+    stopping can bring it to `false_support_bound` at most.
     """
 
     policy: str
     threshold: float
     batch: int
     world: str
+    menu: str
+    base_rate: float
+    seed_correlation: float
     episodes: int
     run_hours: float | None
     low: float | None
     high: float | None
+    half_hours: float | None
+    right_10: float | None
+    right_20: float | None
+    right_40: float | None
+    right_40_low: float | None
+    right_40_high: float | None
+    right_80: float | None
+    right: float | None
     runs: float | None
     error_rate: float | None
     undecided: float | None
@@ -59,13 +73,47 @@ class PolicyResult(TypedDict):
     problem: str | None
 
 
+class PolicyComparison(TypedDict):
+    """A policy against another one on the same campaigns; ratios of means, with 95 % bootstrap intervals.
+
+    `right_ratio` is of right verdicts after 40 run-hours (above 1: better), `hours_ratio` of run-hours until half of
+    the hypotheses are rightly decided (below 1: better), `total_ratio` of those until all are decided. Null where the
+    other one has nothing to be compared with. `threshold` is that of the policy; where it differs from
+    `against_threshold` it is the lowest at which the policy errs no more often than the other one (`equal_error`).
+    `says` is helps, worse, or no difference, as the interval of the difference of right verdicts lies.
+    """
+
+    policy: str
+    against: str
+    threshold: float
+    against_threshold: float
+    batch: int
+    equal_error: bool
+    error_rate: float | None
+    against_error_rate: float | None
+    right_ratio: float | None
+    right_low: float | None
+    right_high: float | None
+    hours_ratio: float | None
+    hours_low: float | None
+    hours_high: float | None
+    total_ratio: float | None
+    total_low: float | None
+    total_high: float | None
+    says: str
+
+
 class BenchPolicy(TypedDict):
     """Policies compared in simulated research; `path` is the file that was written, if one was."""
 
     seed: int
     episodes: int
     world: str
+    menu: str
+    base_rate: float
+    seed_correlation: float
     results: list[PolicyResult]
+    comparisons: list[PolicyComparison]
     path: str | None
 
 

@@ -24,6 +24,7 @@ class StrategyScorer(Scorer):
     """
 
     strategy: ClassVar[str]
+    weighs_baselines = True
 
     def __init__(self, options: Mapping[str, float]) -> None:
         explore, exponent = options.get("explore_fraction", 0.0), options.get("cost_exponent", 1.0)

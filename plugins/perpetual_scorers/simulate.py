@@ -1,44 +1,68 @@
-"""Simulated research with a known truth: what a policy of choosing runs costs, and how honest the evidence rule is.
+"""Simulated research with a known truth: what a policy of choosing runs costs, by the rules that the lab applies.
 
 Imported by the command `bench-policy`, by tests and by authors of scorers. Standard library, no clock, no I/O: the
 same seed answers the same, whatever computes it.
 
-A campaign has twelve hypotheses, each true with probability one half, and four designs for each: a cheap proxy, a
-standard run, the full scale, and a poor one. A policy chooses replicates until `perpetual.science.confidence`, the same
-for every policy, has taken each hypothesis past a threshold. All policies meet the same truths and the same outcomes:
-replicate n of a design comes out the same for every caller.
+A campaign has twelve hypotheses on three baselines, and a menu of designs for each: a cheap stand-in that shows too
+much, a standard run, the full scale, and a poor one. Baselines are run too, and cost as much as what is compared with
+them. The noise is not known: the evidence is `perpetual.science.judge`, a verdict needs two measured runs and one that
+is no stand-in, and runs that crash count as the rule has it. All policies meet the same truths and the same outcomes:
+replicate n of a design comes out the same for every caller that has its seed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from perpetual.api import ScorerState
-from perpetual.science.evidence import confidence
 from perpetual.science.information import COST_FLOOR_RUN_HOURS, MIN_GAIN_BITS, failure_probability, propose
+from perpetual.science.judgement import MIN_REPLICATES, judge
+from perpetual.science.prospects import StandIn, seed_correlation, stand_in
+from perpetual_scorers.earlier_rule import log_odds
+from perpetual_scorers.figures import (
+    RIGHT_AFTER,
+    Cell,
+    Comparison,
+    Episode,
+    Result,
+    Said,
+    brier_score,
+    calibration_error,
+    compared,
+    failed,
+    interval,
+    said_true,
+    summary,
+)
 
 if TYPE_CHECKING:
     from perpetual.documents.scorer import CandidateState, HypothesisState
 
-__all__ = ["WORLDS", "Broken", "Cell", "Episode", "Policy", "Result", "StrategyPolicy", "bench", "episode", "summary"]
+__all__ = ["ARMS", "MENUS", "WORLDS", "Arm", "Bench", "Broken", "Cell", "Comparison", "Conditions", "Design", "Episode",
+           "Policy", "Result", "Said", "StrategyPolicy", "bench", "benched", "brier_score", "calibration_error",
+           "episode", "interval", "said_true", "summary"]  # fmt: skip
 
 Policy = Callable[[ScorerState, int], Sequence[str]]
-"""Answers at most k candidate ids, best first, for a state as of `perpetual.science.propose`."""
+"""Answers at most k candidate ids, best first, for a state as of `perpetual.science.propose`.
+
+Candidates of kind `baseline` are in the state of a policy that has an attribute `weighs_baselines` which is true.
+"""
 
 WORLDS = ("standard", "misdeclared-effect", "misdeclared-noise")
+MENUS = {"standard": ("standard",), "proxy": ("proxy", "standard"), "all": ("proxy", "standard", "full", "poor")}
 
 HYPOTHESES = 12
+BASELINES = 3  # of each kind of design, shared by four hypotheses
+FLOOR_RUNS = 4  # of a baseline, before anything is compared with it, where a policy cannot ask for its runs
 CRASHES = 0.08  # of runs, which burn their hours
+STAND_IN_BIAS = 0.5  # of an effect of 1: what stand-ins show too much
 LONGEST_RUN_HOURS = 400.0  # a campaign that has not ended by then has not decided; any that has not is charged as much
-MOST_RUNS = 400  # several times what any sensible campaign takes: only the cheapest runs again and again go on so long
+MOST_RUNS = 600  # several times what any sensible campaign takes: only the cheapest runs again and again go on so long
 ASKED_AGAIN_EVERY = 16  # decisions: a policy must answer the same state the same
-_RESAMPLES = 1000
 _CHUNK = 5  # campaigns in a job: enough to outweigh sending it to another process
-_BINS = 10
 
 # Ranges of each kind of design: run-hours, noise of a replicate, spread between implementations (of an effect of 1).
 _KINDS = {
@@ -53,159 +77,407 @@ class Broken(Exception):
     """A policy broke the contract of its slot; says how."""
 
 
-class Design:
+class Conditions(NamedTuple):
+    """How a policy's runs are launched and judged: on the baseline's seeds, with baseline runs to choose, by what rule.
+
+    `baselines` None asks the policy whether it weighs them.
+    """
+
+    paired: bool = True
+    baselines: bool | None = None
+    earlier: bool = False  # the rule of commit 7c2e50b
+
+
+class Arm(NamedTuple):
+    """A policy under conditions other than the lab's present ones."""
+
+    policy: Policy
+    conditions: Conditions
+
+
+ARMS = {
+    "unpaired": Conditions(paired=False),
+    "no baseline runs": Conditions(baselines=False),
+    "unpaired, no baseline runs": Conditions(paired=False, baselines=False),
+    "rule of 7c2e50b": Conditions(paired=False, baselines=False, earlier=True),
+}
+
+
+class _Run(NamedTuple):
+    """A run that has ended; without a value it crashed."""
+
+    seed: object
+    value: float | None
+    order: int
+
+    def row(self) -> dict[str, object]:
+        """Returns the run as `perpetual.science.judge` reads it."""
+        status = "failed" if self.value is None else "done"
+        return {"seed": self.seed, "value": self.value, "status": status, "order": self.order}
+
+
+class Runs:
+    """The runs of one arm, and what they were drawn from."""
+
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.runs: list[_Run] = []
+
+    @property
+    def values(self) -> list[float]:
+        """Returns the values of those that did not crash."""
+        return [run.value for run in self.runs if run.value is not None]
+
+    @property
+    def n_seen(self) -> int:
+        """Returns how many gave a value."""
+        return len(self.values)
+
+    @property
+    def crashes(self) -> int:
+        """Returns how many gave none."""
+        return len(self.runs) - self.n_seen
+
+    def seeds(self) -> set[object]:
+        """Returns the seeds that have a value."""
+        return {run.seed for run in self.runs if run.value is not None}
+
+
+class Baseline(Runs):
+    """What designs of one kind are compared with: its cost and noise are theirs, and its seeds may be."""
+
+    def __init__(self, kind: str, cell: Cell, key: str) -> None:
+        rng = Random(key)
+        hours, noise, self.tau = _KINDS[kind]
+        self.kind, self.key, self.correlation = kind, key, cell.seed_correlation
+        self.cost, self.sigma = rng.uniform(*hours), rng.uniform(*noise)
+        factor = math.exp(rng.uniform(-math.log(2), math.log(2)))
+        self.declared = self.sigma * factor if cell.world == "misdeclared-noise" else self.sigma
+        super().__init__(Random(f"{key}:runs"))
+        self._luck: dict[object, float] = {}
+
+    def draw(self, rng: Random, seed: object, mean: float) -> float | None:
+        """Returns a run's value, None if it crashes; its noise is in part that of the seed."""
+        if seed not in self._luck:
+            self._luck[seed] = Random(f"{self.key}:{seed}").gauss(0.0, 1.0)
+        crashed, own = rng.random() < CRASHES, rng.gauss(0.0, 1.0)
+        shared = self.correlation
+        noise = math.sqrt(shared) * self._luck[seed] + math.sqrt(1 - shared) * own
+        return None if crashed else mean + self.sigma * noise
+
+    def run(self, order: int) -> None:
+        """Runs the first seed that has no value yet."""
+        seed = _unused(self.seeds())
+        self.runs.append(_Run(seed, self.draw(self.rng, seed, 0.0), order))
+
+
+def _unused(taken: set[object]) -> int:
+    return next(seed for seed in range(len(taken) + 1) if seed not in taken)
+
+
+class Design(Runs):
     """One way to test a hypothesis: what is declared of it, and the outcomes it has in store."""
 
-    def __init__(self, id: str, kind: str, world: str, effect: float, rng: Random) -> None:
-        hours, noise, self.tau = _KINDS[kind]
-        self.id, self.cost = id, rng.uniform(*hours)
-        self.sigma = rng.uniform(*noise)
-        factor = math.exp(rng.uniform(-math.log(2), math.log(2)))
-        self._sigma = self.sigma * factor if world == "misdeclared-noise" else self.sigma
-        self._mean = effect + rng.gauss(0.0, self.tau)
-        self._rng = rng
-        self.n_seen = self.crashes = 0
+    def __init__(self, id: str, baseline: Baseline, effect: float, rng: Random) -> None:
+        super().__init__(rng)
+        self.id, self.baseline = id, baseline
+        self._mean = effect + rng.gauss(0.0, baseline.tau) + STAND_IN_BIAS * (baseline.kind == "proxy")
 
-    def run(self) -> float | None:
-        """Returns the next replicate's value, None if it crashes."""
-        crashed, value = self._rng.random() < CRASHES, self._rng.gauss(self._mean, self._sigma)
-        if crashed:
-            self.crashes += 1
+    def run(self, order: int, *, paired: bool = True) -> None:
+        """Runs the next seed: one that the baseline has a value on, where there is one, or one of its own."""
+        taken = self.seeds()
+        seed: object = f"{self.id}:{len(taken)}"
+        if paired:
+            shared = [run.seed for run in self.baseline.runs if run.value is not None and run.seed not in taken]
+            seed = shared[0] if shared else _unused(taken)
+        self.runs.append(_Run(seed, self.baseline.draw(self.rng, seed, self._mean), order))
+
+    def pairs(self) -> list[tuple[float, float]]:
+        """Returns the values of both arms on the seeds that they share."""
+        theirs = {run.seed: run.value for run in self.baseline.runs if run.value is not None}
+        return [(run.value, theirs[run.seed]) for run in self.runs if run.value is not None and run.seed in theirs]
+
+    def effect(self) -> tuple[float, float] | None:
+        """Returns what was measured, and its variance from noise; None before two runs of each arm."""
+        own, base, sd = self.values, self.baseline.values, _pooled_sd([self.values, self.baseline.values])
+        if len(own) < 2 or len(base) < 2 or sd is None:
             return None
-        self.n_seen += 1
-        return value
+        return math.fsum(own) / len(own) - math.fsum(base) / len(base), sd * sd * (1 / len(own) + 1 / len(base))
 
 
-class _Measured(TypedDict):
-    """A row of evidence, as `perpetual.science.confidence` reads it."""
-
-    id: str
-    kind: str
-    design_id: str
-    value: float
+def _pooled_sd(groups: Sequence[Sequence[float]]) -> float | None:
+    squares, freedom = 0.0, 0
+    for values in groups:
+        if len(values) > 1:
+            mean = math.fsum(values) / len(values)
+            squares += math.fsum((value - mean) ** 2 for value in values)
+            freedom += len(values) - 1
+    return math.sqrt(squares / freedom) if freedom >= 2 and squares > 0 else None
 
 
 class _Claim:
-    """One hypothesis with its truth, its designs and its ledger."""
+    """One hypothesis with its truth, its designs and its verdict."""
 
-    def __init__(self, id: str, world: str, rng: Random, seed: str) -> None:
-        self.id, self.is_true = id, rng.random() < 0.5
-        effect = float(self.is_true)
-        if world == "misdeclared-effect":
-            effect = rng.uniform(0.5, 2.0) if self.is_true else rng.uniform(-1.0, 0.25)
-        self.designs = [Design(f"{id}-{kind}", kind, world, effect, Random(f"{seed}:{kind}")) for kind in _KINDS]
-        self.rows: list[_Measured] = []
+    def __init__(self, id: str, cell: Cell, rng: Random, baselines: Mapping[str, Baseline], key: str) -> None:
+        self.id = id
+        self.effect = _effect(cell, rng)
+        self.designs = [
+            Design(f"{id}-{kind}", base, self.effect, Random(f"{key}:{kind}")) for kind, base in baselines.items()
+        ]
         self.runs = 0
-        self.confidence = 0.5
+        self.confidence, self.status, self.needs_full = 0.5, "open", False
 
-    def observe(self, design: Design) -> None:
-        value = design.run()
-        self.runs += 1
-        if value is not None:
-            row = _Measured(id=f"{self.id}-{self.runs}", kind="measured", design_id=design.id, value=value)
-            self.rows.append(row)
+    @property
+    def truth(self) -> bool | None:
+        """Returns whether there is the effect that is claimed; None where it lies between that and nothing."""
+        return None if 0 < self.effect < 1 else self.effect > 0
 
-    def refold(self) -> None:
-        designs = {
-            design.id: {"mu1": 1.0, "mu0": 0.0, "sigma": design.sigma, "tau": design.tau} for design in self.designs
+    @property
+    def is_right(self) -> bool:
+        """Returns whether the verdict is: an effect better than none, or less than that worth having."""
+        return self.effect > 0 if self.status == "supported" else self.effect < 1
+
+    @property
+    def missing(self) -> int:
+        """Returns the runs that a verdict needs whatever they say: two, and one that is no stand-in."""
+        return max(MIN_REPLICATES - sum(design.n_seen for design in self.designs), int(self.needs_full))
+
+    def refold(self, threshold: float, conditions: Conditions) -> None:
+        """Judges anew, as the lab would."""
+        measured = [design for design in self.designs if design.runs and design.baseline.runs]
+        if not measured:
+            return
+        self.confidence, reached = _judged(measured, threshold, conditions)
+        self.needs_full = reached != "open" and all(design.baseline.kind == "proxy" for design in measured)
+        self.status = "open" if self.needs_full else reached
+
+
+def _effect(cell: Cell, rng: Random) -> float:
+    is_true, which, share = rng.random() < cell.base_rate, rng.random(), rng.random()
+    if cell.world == "misdeclared-effect":
+        return 0.5 + 1.5 * share if is_true else -1.0 + 1.25 * share
+    if is_true:
+        return 1.0 if which < 2 / 3 else 1.5
+    return 0.0 if which < 1 / 2 else -0.5 if which < 3 / 4 else 0.2 + 0.4 * share
+
+
+def _judged(measured: Sequence[Design], threshold: float, conditions: Conditions) -> tuple[float, str]:
+    """Returns confidence and status of these designs."""
+    if conditions.earlier:
+        values = [(design.values, design.baseline.values, design.baseline.tau) for design in measured]
+        p = 1 / (1 + math.exp(-log_odds([each for each in values if len(each[1]) > 1])))
+        enough = sum(design.n_seen for design in measured) >= MIN_REPLICATES
+        return p, "open" if not enough or 1 - threshold < p < threshold else "supported" if p > 0.5 else "refuted"
+    claims = [
+        {"metric": design.baseline.kind, "direction": "max", "mde": 1.0, "noise": design.baseline.declared,
+         "tau": design.baseline.tau, "paired": conditions.paired}
+        for design in measured
+    ]  # fmt: skip
+    runs = [[run.row() for run in design.runs] for design in measured]
+    against = [[run.row() for run in design.baseline.runs] for design in measured]
+    found = judge(claims, against, runs, {"support": threshold, "refute": 1 - threshold})
+    return found["confidence"], found["status"]
+
+
+class _Campaign:
+    """A campaign as it goes on."""
+
+    def __init__(self, cell: Cell, conditions: Conditions, seed: int, number: int) -> None:
+        key = f"{seed}:{number}"
+        rng = Random(key)
+        self.cell, self.conditions = cell, conditions
+        self.baselines = [
+            {kind: Baseline(kind, cell, f"{key}:b{n}:{kind}") for kind in MENUS[cell.menu]} for n in range(BASELINES)
+        ]
+        self.claims = [
+            _Claim(f"h{n}", cell, rng, self.baselines[n % BASELINES], f"{key}:{n}") for n in range(1, HYPOTHESES + 1)
+        ]
+        self.designs = {design.id: (claim, design) for claim in self.claims for design in claim.designs}
+        self.shared = {
+            f"b{n}-{kind}": baseline for n, kinds in enumerate(self.baselines) for kind, baseline in kinds.items()
         }
-        self.confidence = confidence({"id": self.id, "prior": 0.5}, designs, self.rows, {})["confidence"]
+        self.names = {id(baseline): name for name, baseline in self.shared.items()}
+        self.hours, self.runs = 0.0, 0
+        self.right: list[int] = []
+        self.half_hours: float | None = None
 
+    @property
+    def opened(self) -> list[_Claim]:
+        """Returns the hypotheses without a verdict."""
+        return [claim for claim in self.claims if claim.status == "open"]
 
-class Episode(NamedTuple):
-    """The outcome of one campaign: run-hours, launches, and of each hypothesis its truth and its last confidence.
+    def launch(self, picks: Iterable[str]) -> None:
+        """Runs what was picked, and judges what it says."""
+        touched: dict[str, _Claim] = {}
+        for name in picks:
+            if name in self.shared:
+                self._run(self.shared[name].cost, self.shared[name].run)
+                touched |= {claim.id: claim for claim in self.opened if self._uses(claim, self.shared[name])}
+                continue
+            claim, design = self.designs[name]
+            while not self.conditions.baselines and design.baseline.n_seen < FLOOR_RUNS:
+                self._run(design.baseline.cost, design.baseline.run)
+            self._run(design.baseline.cost, self._replicate(design))
+            claim.runs += 1
+            touched[claim.id] = claim
+        for claim in touched.values():
+            claim.refold(self.cell.threshold, self.conditions)
+        if self.half_hours is None and 2 * self._right() >= HYPOTHESES:
+            self.half_hours = self.hours
 
-    A campaign that left something undecided counts 400 run-hours or more: giving up is not cheap.
-    """
+    def _replicate(self, design: Design) -> Callable[[int], None]:
+        return lambda order: design.run(order, paired=self.conditions.paired)
 
-    run_hours: float
-    runs: int
-    said: tuple[tuple[bool, float], ...]
+    def _uses(self, claim: _Claim, baseline: Baseline) -> bool:
+        return any(design.baseline is baseline and design.runs for design in claim.designs)
 
+    def _run(self, cost: float, run: Callable[[int], None]) -> None:
+        price = max(cost, COST_FLOOR_RUN_HOURS)
+        while len(self.right) < len(RIGHT_AFTER) and self.hours + price > RIGHT_AFTER[len(self.right)]:
+            self.right.append(self._right())
+        self.hours += price
+        self.runs += 1
+        run(self.runs)
 
-class Cell(NamedTuple):
-    """What is simulated: the support threshold (refuted at one minus it), the batch size and the world."""
+    def _right(self) -> int:
+        return sum(claim.status != "open" and claim.is_right for claim in self.claims)
 
-    threshold: float
-    batch: int
-    world: str = "standard"
+    def ended(self) -> Episode:
+        """Returns the outcome."""
+        undecided, right = len(self.opened), self._right()
+        hours = max(self.hours, LONGEST_RUN_HOURS) if undecided else self.hours
+        return Episode(
+            run_hours=hours,
+            runs=self.runs,
+            said=tuple((claim.truth, claim.confidence) for claim in self.claims),
+            right=(*self.right, *[right] * (len(RIGHT_AFTER) + 1 - len(self.right))),
+            wrong=HYPOTHESES - undecided - right,
+            undecided=undecided,
+            half_hours=LONGEST_RUN_HOURS if self.half_hours is None else self.half_hours,
+            false_supports=sum(claim.status == "supported" and claim.effect <= 0 for claim in self.claims),
+            refutable=sum(claim.effect <= 0 for claim in self.claims),
+        )
 
+    def state(self, draw: int) -> ScorerState:
+        """Returns what the lab would show a scorer: open hypotheses, their candidates, and runs of their baselines."""
+        threshold = self.cell.threshold
+        hypotheses: list[HypothesisState] = [
+            {"id": claim.id, "confidence": claim.confidence, "missing_replicates": claim.missing,
+             "n_runs": claim.runs}
+            for claim in self.opened
+        ]  # fmt: skip
+        learned = self._correlations()
+        known = self._stand_in()
+        candidates = [
+            self._candidate(claim, design, learned, known)
+            for claim in self.opened
+            for design in claim.designs
+            if not (claim.needs_full and design.baseline.kind == "proxy")
+        ]
+        if self.conditions.baselines:
+            candidates += [self._baseline(name, baseline) for name, baseline in self.shared.items()]
+        return {
+            "hypotheses": hypotheses,
+            "candidates": candidates,
+            "support": threshold,
+            "refute": 1 - threshold,
+            "min_information_gain_bits": MIN_GAIN_BITS,
+            "budget_left": None,
+            "seed": draw,
+        }
 
-def _state(claims: Sequence[_Claim], cell: Cell, seed: int) -> ScorerState:
-    """Returns what the lab would show a scorer: open hypotheses and their candidates."""
-    rows: list[HypothesisState] = [
-        {"id": claim.id, "confidence": claim.confidence, "missing_replicates": 0, "n_runs": claim.runs}
-        for claim in claims
-    ]
-    candidates: list[CandidateState] = [
-        {
+    def _correlations(self) -> dict[str, float]:
+        """Returns the correlation of seeds by kind of design, as far as pairs show it."""
+        if not self.conditions.paired:
+            return {}
+        pairs: dict[str, list[list[tuple[float, float]]]] = {}
+        for _, design in self.designs.values():
+            pairs.setdefault(design.baseline.kind, []).append(design.pairs())
+        return {kind: seed_correlation(each) or 0.0 for kind, each in pairs.items()}
+
+    def _stand_in(self) -> StandIn | None:
+        """Returns what pairs of a stand-in and the standard design show of its bias and spread."""
+        gaps = []
+        for claim in self.claims:
+            found = {design.baseline.kind: design.effect() for design in claim.designs}
+            cheap, whole = found.get("proxy"), found.get("standard")
+            if cheap is not None and whole is not None:
+                gaps.append((cheap[0], whole[0], cheap[1] + whole[1]))
+        return stand_in(gaps)
+
+    def _candidate(
+        self, claim: _Claim, design: Design, learned: Mapping[str, float], known: StandIn | None
+    ) -> CandidateState:
+        baseline = design.baseline
+        noise = _pooled_sd([design.values, baseline.values]) or baseline.declared
+        row: CandidateState = {
             "id": design.id,
             "hypothesis_id": claim.id,
             "mu1": 1.0,
             "mu0": 0.0,
-            "sigma": design.sigma,
-            "tau": design.tau,
-            "cost": design.cost,
-            "p_fail": failure_probability(design.crashes, design.n_seen + design.crashes),
+            "sigma": noise,
+            "tau": baseline.tau,
+            "cost": baseline.cost,
+            "p_fail": failure_probability(design.crashes, len(design.runs)),
             "n_seen": design.n_seen,
             "n_pending": 0,
+            "baseline_n": baseline.n_seen if self.conditions.baselines else max(baseline.n_seen, FLOOR_RUNS),
         }
-        for claim in claims
-        for design in claim.designs
-    ]
-    return {
-        "hypotheses": rows,
-        "candidates": candidates,
-        "support": cell.threshold,
-        "refute": 1 - cell.threshold,
-        "min_information_gain_bits": MIN_GAIN_BITS,
-        "budget_left": None,
-        "seed": seed,
-    }
+        if self.conditions.earlier:
+            return row
+        row["sigma"], row["s0"], row["baseline_id"] = None, noise, self.names[id(baseline)]
+        if self.conditions.paired:
+            row["rho"] = learned[baseline.kind]
+        if baseline.kind == "proxy":
+            row["proxy"] = True
+            if known is not None:
+                row["tau"], row["bias"] = known.tau, known.bias
+        return row
+
+    def _baseline(self, name: str, baseline: Baseline) -> CandidateState:
+        row = {
+            "id": name,
+            "kind": "baseline",
+            "baseline_id": name,
+            "cost": baseline.cost,
+            "p_fail": failure_probability(baseline.crashes, len(baseline.runs)),
+            "n_seen": baseline.n_seen,
+            "n_pending": 0,
+        }
+        return cast("CandidateState", row)
 
 
-def episode(policy: Policy, cell: Cell, seed: int, number: int) -> Episode:
+def episode(policy: Policy | Arm, cell: Cell, seed: int, number: int) -> Episode:
     """Plays campaign `number` of `seed`. Raises Broken where the policy breaks its contract."""
-    rng = Random(f"{seed}:{number}")
-    claims = [_Claim(f"h{n}", cell.world, rng, f"{seed}:{number}:{n}") for n in range(1, HYPOTHESES + 1)]
-    owners = {design.id: (claim, design) for claim in claims for design in claim.designs}
-    hours, runs, decisions = 0.0, 0, 0
-    draws = Random(f"{seed}:{number}:draws")
-    while True:
-        opened = [claim for claim in claims if 1 - cell.threshold < claim.confidence < cell.threshold]
-        if not opened:
-            break
-        if hours >= LONGEST_RUN_HOURS or runs >= MOST_RUNS:
-            return _ended(claims, max(hours, LONGEST_RUN_HOURS), runs)
-        draw = draws.getrandbits(62)
-        picks = _asked(policy, opened, cell, draw, is_again=decisions % ASKED_AGAIN_EVERY == 0)
+    asked, conditions = policy if isinstance(policy, Arm) else (policy, Conditions())
+    if conditions.baselines is None:
+        conditions = conditions._replace(baselines=_weighs_baselines(asked))
+    campaign = _Campaign(cell, conditions, seed, number)
+    draws, decisions = Random(f"{seed}:{number}:draws"), 0
+    while campaign.opened and campaign.hours < LONGEST_RUN_HOURS and campaign.runs < MOST_RUNS:
+        picks = _asked(asked, campaign, draws.getrandbits(62), is_again=decisions % ASKED_AGAIN_EVERY == 0)
         decisions += 1
         if not picks:
-            return _ended(claims, max(hours, LONGEST_RUN_HOURS), runs)
-        touched = {}
-        for id in picks:
-            claim, design = owners[id]
-            claim.observe(design)
-            hours += max(design.cost, COST_FLOOR_RUN_HOURS)
-            runs += 1
-            touched[claim.id] = claim
-        for claim in touched.values():
-            claim.refold()
-    return _ended(claims, hours, runs)
+            break
+        campaign.launch(picks)
+    return campaign.ended()
 
 
-def _ended(claims: Sequence[_Claim], hours: float, runs: int) -> Episode:
-    return Episode(hours, runs, tuple((claim.is_true, claim.confidence) for claim in claims))
-
-
-def _asked(policy: Policy, opened: Sequence[_Claim], cell: Cell, draw: int, *, is_again: bool) -> list[str]:
-    """Returns the policy's picks, checked."""
-    state = _state(opened, cell, draw)
+def _weighs_baselines(policy: Policy) -> bool:
     try:
-        answer = policy(state, cell.batch)
+        return bool(getattr(policy, "weighs_baselines", False))
+    except (Exception, SystemExit) as problem:  # a policy that is built at its first use
+        raise Broken(f"it raised {type(problem).__name__}: {problem}") from problem
+
+
+def _asked(policy: Policy, campaign: _Campaign, draw: int, *, is_again: bool) -> list[str]:
+    """Returns the policy's picks, checked."""
+    state, size = campaign.state(draw), campaign.cell.batch
+    try:
+        answer = policy(state, size)
     except (Exception, SystemExit) as problem:  # whatever a policy raises is its failure, and is reported
         raise Broken(f"it raised {type(problem).__name__}: {problem}") from problem
-    untouched = _state(opened, cell, draw)
+    untouched = campaign.state(draw)
     known = {candidate["id"] for candidate in untouched["candidates"]}
     if not isinstance(answer, list | tuple):
         raise Broken(f"it answered {type(answer).__name__} {answer!r:.60}, not a list of candidate ids")
@@ -213,13 +485,13 @@ def _asked(policy: Policy, opened: Sequence[_Claim], cell: Cell, draw: int, *, i
     strange = [id for id in picks if not isinstance(id, str) or id not in known]
     if strange:
         raise Broken(f"it picked {strange[0]!r:.60}, which is no candidate")
-    if len(picks) > cell.batch:
-        raise Broken(f"it picked {len(picks)} where {cell.batch} were asked for")
+    if len(picks) > size:
+        raise Broken(f"it picked {len(picks)} where {size} were asked for")
     if state != untouched:
         raise Broken("it changed the state, which is the caller's")
     if is_again:
         try:
-            repeated = policy(untouched, cell.batch)
+            repeated = policy(untouched, size)
         except (Exception, SystemExit) as problem:
             raise Broken(f"asked again, it raised {type(problem).__name__}: {problem}") from problem
         if repeated != answer:
@@ -230,6 +502,8 @@ def _asked(policy: Policy, opened: Sequence[_Claim], cell: Cell, draw: int, *, i
 class StrategyPolicy:
     """A policy that is `perpetual.science.propose` with one strategy and its knobs. Can be pickled."""
 
+    weighs_baselines = True
+
     def __init__(self, strategy: str, **knobs: float) -> None:
         self._config: dict[str, object] = {"strategy": strategy, **knobs}
 
@@ -239,127 +513,10 @@ class StrategyPolicy:
         return propose(state, k, {**self._config, **thresholds})
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """Of the hypotheses said to be true with at least 0.8: how many, the share that is, and the mean confidence."""
-
-    n: int
-    true_share: float | None
-    mean_confidence: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a policy did in one cell; where `problem` says how it broke its contract, the figures are None.
-
-    `low` and `high` bound `run_hours`, the mean of a campaign, by a 95 % bootstrap over campaigns; `undecided` is of
-    the hypotheses of a campaign, in the mean. `error_rate` is of the decided ones. `false_support_rate` is the share of
-    the untrue ones that were said to be supported; optional stopping can bring it to `false_support_bound` at most.
-    """
-
-    policy: str
-    threshold: float
-    batch: int
-    world: str
-    episodes: int
-    run_hours: float | None
-    low: float | None
-    high: float | None
-    runs: float | None
-    error_rate: float | None
-    undecided: float | None
-    brier: float | None
-    ece: float | None
-    said_true: Said | None
-    false_support_rate: float | None
-    false_support_bound: float
-    problem: str | None
-
-
-def interval(values: Sequence[float], key: str) -> tuple[float, float]:
-    """Returns the 95 % percentile bootstrap interval of the mean; the resamples derive from `key`."""
-    rng, n = Random(f"bootstrap:{key}"), len(values)
-    means = sorted(math.fsum(rng.choices(values, k=n)) / n for _ in range(_RESAMPLES))
-    return means[int(0.025 * _RESAMPLES)], means[int(0.975 * _RESAMPLES) - 1]
-
-
-def brier_score(said: Sequence[tuple[bool, float]]) -> float:
-    """Returns the mean squared distance of confidence from truth."""
-    return math.fsum((p - is_true) ** 2 for is_true, p in said) / len(said)
-
-
-def calibration_error(said: Sequence[tuple[bool, float]]) -> float:
-    """Returns the expected calibration error: the mean gap of stated and true share over ten bins, by their counts."""
-    bins: list[list[tuple[bool, float]]] = [[] for _ in range(_BINS)]
-    for is_true, p in said:
-        bins[min(int(p * _BINS), _BINS - 1)].append((is_true, p))
-    gaps = (abs(math.fsum(p - is_true for is_true, p in group)) for group in bins)
-    return math.fsum(gaps) / len(said)
-
-
-def said_true(said: Sequence[tuple[bool, float]], least: float = 0.8) -> Said:
-    """Counts the claims said to be true with at least `least`, and how often that was so."""
-    high = [(is_true, p) for is_true, p in said if p >= least]
-    if not high:
-        return Said(0, None, None)
-    return Said(len(high), sum(is_true for is_true, _ in high) / len(high), math.fsum(p for _, p in high) / len(high))
-
-
-def summary(name: str, cell: Cell, episodes: Sequence[Episode], key: str = "") -> Result:
-    """Returns the row that sums up these campaigns of one policy in one cell."""
-    hours = [played.run_hours for played in episodes]
-    said = [pair for played in episodes for pair in played.said]
-    decided = [(is_true, p >= cell.threshold) for is_true, p in said if not 1 - cell.threshold < p < cell.threshold]
-    untrue = [p for is_true, p in said if not is_true]
-    low, high = interval(hours, key)
-    return Result(
-        policy=name,
-        threshold=cell.threshold,
-        batch=cell.batch,
-        world=cell.world,
-        episodes=len(episodes),
-        run_hours=math.fsum(hours) / len(hours),
-        low=low,
-        high=high,
-        runs=math.fsum(played.runs for played in episodes) / len(episodes),
-        error_rate=sum(a != b for a, b in decided) / len(decided) if decided else None,
-        undecided=(len(said) - len(decided)) / len(episodes),
-        brier=brier_score(said),
-        ece=calibration_error(said),
-        said_true=said_true(said),
-        false_support_rate=sum(p >= cell.threshold for p in untrue) / len(untrue) if untrue else None,
-        false_support_bound=(1 - cell.threshold) / cell.threshold,
-        problem=None,
-    )
-
-
-def failed(name: str, cell: Cell, episodes: int, problem: str) -> Result:
-    """Returns the row of a policy that broke its contract."""
-    return Result(
-        policy=name,
-        threshold=cell.threshold,
-        batch=cell.batch,
-        world=cell.world,
-        episodes=episodes,
-        run_hours=None,
-        low=None,
-        high=None,
-        runs=None,
-        error_rate=None,
-        undecided=None,
-        brier=None,
-        ece=None,
-        said_true=None,
-        false_support_rate=None,
-        false_support_bound=(1 - cell.threshold) / cell.threshold,
-        problem=problem,
-    )
-
-
 class Job(NamedTuple):
     """Some campaigns of one policy in one cell; may be played by any process."""
 
-    policy: Policy
+    policy: Policy | Arm
     cell: Cell
     seed: int
     numbers: tuple[int, ...]
@@ -373,15 +530,28 @@ def play(job: Job) -> list[Episode] | str:
         return str(problem)
 
 
+class Bench(NamedTuple):
+    """One result for each policy in each cell, and comparisons of one policy with the others."""
+
+    results: list[Result]
+    comparisons: list[Comparison]
+
+
+_Run_ = Callable[[Callable[[Job], "list[Episode] | str"], Iterable[Job]], Iterable["list[Episode] | str"]]
+
+
 def bench(
-    policies: Mapping[str, Policy],
+    policies: Mapping[str, Policy | Arm],
     *,
     thresholds: Sequence[float] = (0.8, 0.95),
     batches: Sequence[int] = (1, 3),
     world: str = "standard",
+    menu: str = "proxy",
+    base_rate: float = 0.25,
+    seed_correlation: float = 0.0,
     episodes: int = 20,
     seed: int = 0,
-    run: Callable[[Callable[[Job], list[Episode] | str], Iterable[Job]], Iterable[list[Episode] | str]] = map,
+    run: _Run_ = map,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Result]:
     """Returns one result for each policy in each cell; all meet the same campaigns, so differences are the policies'.
@@ -391,33 +561,60 @@ def bench(
 
     Raises ValueError for a threshold, batch, world or number that makes no sense.
     """
-    cells = [_checked(Cell(threshold, batch, world)) for threshold in thresholds for batch in batches]
+    cells = [
+        Cell(threshold, batch, world, menu, base_rate, seed_correlation)
+        for threshold in thresholds for batch in batches
+    ]  # fmt: skip
+    return benched(policies, cells, episodes=episodes, seed=seed, run=run, progress=progress).results
+
+
+def benched(
+    policies: Mapping[str, Policy | Arm],
+    cells: Sequence[Cell],
+    *,
+    reference: str | None = None,
+    episodes: int = 20,
+    seed: int = 0,
+    run: _Run_ = map,
+    progress: Callable[[int, int], None] | None = None,
+) -> Bench:
+    """Returns what `bench` does, and `reference` compared with each other policy in each cell."""
+    for cell in cells:
+        _check(cell)
     if episodes < 1:
         raise ValueError(f"episodes must be at least 1, not {episodes}")
     chunks = [tuple(range(start, min(start + _CHUNK, episodes))) for start in range(0, episodes, _CHUNK)]
     rows = [(name, cell) for cell in cells for name in policies]
     jobs = [Job(policies[name], cell, seed, chunk) for name, cell in rows for chunk in chunks]
-    played = _counted(run(play, jobs), jobs, progress)
-    results = []
+    parts = _counted(run(play, jobs), jobs, progress)
+    results: list[Result] = []
+    played: dict[tuple[str, Cell], Sequence[Episode]] = {}
     for name, cell in rows:
-        parts = [next(played) for _ in chunks]
-        problem = next((part for part in parts if isinstance(part, str)), None)
+        found = [next(parts) for _ in chunks]
+        problem = next((part for part in found if isinstance(part, str)), None)
         if problem is not None:
             results.append(failed(name, cell, episodes, problem))
-        else:
-            whole = [one for part in parts for one in part if isinstance(one, Episode)]
-            results.append(summary(name, cell, whole, key=str(seed)))
-    return results
+            continue
+        played[name, cell] = [one for part in found for one in part if isinstance(one, Episode)]
+        results.append(summary(name, cell, played[name, cell], key=str(seed)))
+    others = {name for name, policy in policies.items() if isinstance(policy, Arm) and policy.conditions.earlier}
+    comparisons = [] if reference is None else compared(played, reference, str(seed), other_rules=others)
+    return Bench(results, comparisons)
 
 
-def _checked(cell: Cell) -> Cell:
+def _check(cell: Cell) -> None:
     if not 0.5 < cell.threshold < 1:
         raise ValueError(f"a threshold lies between 0.5 and 1, not {cell.threshold:g}")
     if cell.batch < 1:
         raise ValueError(f"a batch holds at least 1, not {cell.batch}")
     if cell.world not in WORLDS:
         raise ValueError(f"world must be one of {', '.join(WORLDS)}, not {cell.world!r}")
-    return cell
+    if cell.menu not in MENUS:
+        raise ValueError(f"menu must be one of {', '.join(MENUS)}, not {cell.menu!r}")
+    if not 0 <= cell.base_rate <= 1:
+        raise ValueError(f"a base rate lies between 0 and 1, not {cell.base_rate:g}")
+    if not 0 <= cell.seed_correlation <= 1:
+        raise ValueError(f"a correlation of seeds lies between 0 and 1, not {cell.seed_correlation:g}")
 
 
 def _counted(
