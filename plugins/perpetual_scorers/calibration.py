@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from perpetual.science.evalues import log_e, two_arms
-from perpetual.science.evidence import DESIGN_CAP_NATS, confidence, probability
+from perpetual.science.evalues import arm, log_e, two_arms
+from perpetual.science.evidence import probability
 from perpetual.science.intervals import student_quantile
-from perpetual_scorers.simulate import Said, brier_score, calibration_error, interval, said_true
-from perpetual_scorers.student_rule import student_ratio
+from perpetual.science.judgement import judge
+from perpetual_scorers.earlier_rule import log_odds
+from perpetual_scorers.figures import Said, brier_score, calibration_error, interval, said_true
 
 __all__ = ["CalibrationRow", "StoppingRow", "calibration", "optional_stopping"]
 
@@ -23,6 +24,7 @@ BASELINE_RUNS = 4
 LOOKS = 50
 _SPREADS = (0.1, 0.3, 0.8)  # between implementations
 _NOISE = 1.2  # of a replicate, where calibration is measured
+_CORRELATION = 0.8  # of seeds that are shared
 _MOST_REPLICATES = 8
 _FLOOR = 0.01  # nearest to certainty that the rules of thumb go
 _MISDECLARED = math.log(2)  # a wrong noise is off by a factor of 0.5 to 2
@@ -50,81 +52,85 @@ class StoppingRow(NamedTuple):
     bound: float | None
     no_effect: float
     harm: float  # an effect of -0.5
-    twice_the_noise: float  # no effect, and replicates scatter twice as wide as declared
-
-
-def _capped(nats: float) -> float:
-    return min(max(nats, -DESIGN_CAP_NATS), DESIGN_CAP_NATS)
+    twice_the_noise: float  # no effect, and runs scatter twice as wide as declared
 
 
 class _Case(NamedTuple):
     """One hypothesis that was measured: what a rule may look at."""
 
     values: Values
+    baseline: Values
     tau: float
-    sigma: float
     declared: float  # the wrong noise
-    floor: float  # sd of the baseline runs
+    shared: tuple[Values, Values]  # the same claim and its baseline on shared seeds
 
 
-def _pooled(case: _Case, *, sigma: float | None = None, s0: float | None = None, nu0: float = 0.0) -> float:
-    nats = student_ratio(case.values, tau=case.tau, sigma=sigma, s0=s0, nu0=nu0)
-    return probability(_capped(nats))
+def _judged(values: Values, baseline: Values, tau: float, noise: float | None, *, paired: bool) -> float:
+    """Returns the confidence of the lab."""
+    claim = {"metric": "m", "direction": "max", "mde": 1.0, "noise": noise, "tau": tau, "paired": paired}
+    runs, others = (
+        [{"seed": n if paired else f"{arm}{n}", "value": value, "status": "done"} for n, value in enumerate(each)]
+        for arm, each in (("own", values), ("base", baseline))
+    )
+    return judge(claim, others, runs, {})["confidence"]
 
 
-def _lab(case: _Case) -> float:
-    """Returns the confidence that the lab would state: noise unknown, a wrong one declared."""
-    design = {"model": "gaussian", "mu1": 1.0, "mu0": 0.0, "tau": case.tau, "s0": case.declared}
-    rows = [{"id": n, "kind": "measured", "design_id": "d", "value": value} for n, value in enumerate(case.values)]
-    return confidence({"id": "h", "prior": 0.5}, {"d": design}, rows, {})["confidence"]
+def _earlier(case: _Case) -> float:
+    return probability(log_odds([(case.values, case.baseline, case.tau)]))
 
 
 def _product(case: _Case) -> float:
-    return probability(sum((value - 0.5) / case.sigma**2 for value in case.values))
+    return probability(sum((value - 0.5) / _NOISE**2 for value in _differences(case)))
+
+
+def _differences(case: _Case) -> list[float]:
+    center = math.fsum(case.baseline) / len(case.baseline)
+    return [value - center for value in case.values]
 
 
 def _steps(case: _Case) -> float:
     p = 0.5
-    for value in case.values:
+    for value in _differences(case):
         p = min(max(p + math.copysign(0.1, value - 0.5), _FLOOR), 1 - _FLOOR)
     return p
 
 
 _RULES: dict[str, Callable[[_Case], float]] = {
-    "the lab's rule": _lab,
-    "pooled, noise known": lambda case: _pooled(case, sigma=case.sigma),
-    "pooled, noise of 4 baseline runs": lambda case: _pooled(case, s0=case.floor, nu0=BASELINE_RUNS - 1.0),
-    "noise misdeclared x0.5-2, trusted": lambda case: _pooled(case, sigma=case.declared),
-    "noise misdeclared x0.5-2, t with nu0 = 2": lambda case: _pooled(case, s0=case.declared, nu0=2.0),
-    "product over runs, tau ignored": _product,
+    "the lab's": lambda case: _judged(case.values, case.baseline, case.tau, None, paired=False),
+    "the lab's, noise misdeclared x0.5-2": lambda case: _judged(
+        case.values, case.baseline, case.tau, case.declared, paired=False
+    ),
+    "the lab's, shared seeds correlate 0.8": lambda case: _judged(*case.shared, case.tau, None, paired=True),
+    "that of 7c2e50b": _earlier,
+    "product over runs, noise known, tau ignored": _product,
     "+-0.1 a run by sign": _steps,
-    "last run's verdict, 0.9 or 0.1": lambda case: 0.9 if case.values[-1] > 0.5 else 0.1,
+    "last run's verdict, 0.9 or 0.1": lambda case: 0.9 if _differences(case)[-1] > 0.5 else 0.1,
 }
 
 
 def _case(rng: Random) -> tuple[bool, _Case]:
     is_true, tau = rng.random() < 0.5, rng.choice(_SPREADS)
     mean = float(is_true) + rng.gauss(0.0, tau)
-    values = [rng.gauss(mean, _NOISE) for _ in range(rng.randint(1, _MOST_REPLICATES))]
+    count = rng.randint(1, _MOST_REPLICATES)
+    values = [rng.gauss(mean, _NOISE) for _ in range(count)]
     declared = _NOISE * math.exp(rng.uniform(-_MISDECLARED, _MISDECLARED))
-    return is_true, _Case(values, tau, _NOISE, declared, _sd([rng.gauss(0.0, _NOISE) for _ in range(BASELINE_RUNS)]))
-
-
-def _sd(values: Values) -> float:
-    mean = math.fsum(values) / len(values)
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+    baseline = [rng.gauss(0.0, _NOISE) for _ in range(BASELINE_RUNS)]
+    luck = [rng.gauss(0.0, _NOISE * math.sqrt(_CORRELATION)) for _ in range(max(count, BASELINE_RUNS))]
+    own = _NOISE * math.sqrt(1 - _CORRELATION)
+    shared = [mean + each + rng.gauss(0.0, own) for each in luck[:count]], [each + rng.gauss(0.0, own) for each in luck]
+    return is_true, _Case(values, baseline, tau, declared, shared)
 
 
 def calibration(hypotheses: int = 2000, seed: int = 2) -> list[CalibrationRow]:
-    """Returns the calibration of the rule, its variants and three rules of thumb, on the same simulated hypotheses.
+    """Returns the calibration of the rule, of an earlier one and of three rules of thumb, on the same hypotheses.
 
-    Each is true with probability one half and has one design with 1 to 8 replicates.
+    Each is true with probability one half and has one design with 1 to 8 replicates beside 4 runs of its baseline.
     """
     rng = Random(f"calibration:{seed}")
     cases = [_case(rng) for _ in range(hypotheses)]
     rows = []
-    for rule, judge in _RULES.items():
-        said = [(is_true, judge(case)) for is_true, case in cases]
+    for rule, confidence in _RULES.items():
+        said = [(is_true, confidence(case)) for is_true, case in cases]
         low, high = interval([(p - is_true) ** 2 for is_true, p in said], str(seed))
         loss = -math.fsum(math.log2(p if is_true else 1 - p) for is_true, p in said) / len(said)
         untrue = [is_true for is_true, p in said if p <= 0.2]
@@ -138,9 +144,15 @@ def calibration(hypotheses: int = 2000, seed: int = 2) -> list[CalibrationRow]:
 # --- optional stopping ------------------------------------------------------------------------------------------------
 
 
-def _log_odds(values: Values, *, sigma: float | None = None, s0: float | None = None, nu0: float = 0.0) -> list[float]:
-    """Returns the log odds after each look at one design's replicates."""
-    return [student_ratio(values[: n + 1], tau=0.0, sigma=sigma, s0=s0, nu0=nu0) for n in range(len(values))]
+def _log_e(values: Values, baseline: Values) -> list[float]:
+    """Returns the log e-value of an effect above none after each look, as the lab computes it of one design."""
+    against = arm(baseline)
+    return [log_e(two_arms([values[: n + 1]], against), planned=1.0) for n in range(len(values))]
+
+
+def _log_odds(values: Values, baseline: Values) -> list[float]:
+    """Returns the log odds of the rule of 7c2e50b after each look."""
+    return [log_odds([(values[: n + 1], baseline, 0.0)]) for n in range(len(values))]
 
 
 def _reaches(path: Sequence[float], bar: float, least: int = 1) -> bool:
@@ -171,48 +183,33 @@ def _peeks(values: Values) -> bool:
 def _said_supported(rng: Random, effect: float, spread: float) -> list[bool]:
     """Returns, for one true null, whether each rule of `_STOPPING` ever calls it supported."""
     values = [rng.gauss(effect, spread) for _ in range(LOOKS)]
-    floor = _sd([rng.gauss(0.0, spread) for _ in range(BASELINE_RUNS)])
-    known = _log_odds(values, sigma=1.0)
-    guessed = _log_odds(values, s0=1.0, nu0=2.0)
-    measured = _log_odds(values, s0=floor, nu0=BASELINE_RUNS - 1.0)
+    few, many = ([rng.gauss(0.0, spread) for _ in range(count)] for count in (BASELINE_RUNS, 4 * BASELINE_RUNS))
     leaning, finding = math.log(0.8 / 0.2), math.log(0.95 / 0.05)
-    lab = [log_e(two_arms([values[: n + 1]], None)) for n in range(1, len(values))]
-    return [
-        _reaches(lab, leaning),
-        _reaches(lab, finding),
-        _walks(values),
-        _peeks(values),
-        _reaches(known, leaning),
-        _reaches(known, finding),
-        _reaches(guessed, leaning),
-        _reaches(guessed, leaning, 3),
-        _reaches(guessed, finding),
-        _reaches(measured, leaning),
-        _reaches(measured, leaning, 3),
-        _reaches(measured, finding),
-    ]
+    found = [_walks(values), _peeks(values)]
+    for baseline in (few, many):
+        e_values = _log_e(values, baseline)
+        found += [_reaches(e_values, leaning), _reaches(e_values, finding)]
+    earlier = _log_odds(values, few)
+    return [*found, _reaches(earlier, leaning, 2), _reaches(earlier, finding, 2)]
 
 
 _STOPPING = (
-    ("the lab's rule, >= 0.8", 1 / 4),
-    ("the lab's rule, >= 0.95", 1 / 19),
     ("+-0.1 a run, >= 0.8", None),
     ("t-test p < 0.05 at every look", None),
-    ("confidence >= 0.8, noise declared and trusted", 1 / 4),
-    ("confidence >= 0.95, noise declared and trusted", 1 / 19),
-    ("confidence >= 0.8, t form, nu0 = 2", 1 / 4),
-    ("confidence >= 0.8, t form, nu0 = 2, 3 replicates or more", 1 / 4),
-    ("confidence >= 0.95, t form, nu0 = 2", 1 / 19),
-    ("confidence >= 0.8, noise of 4 baseline runs", 1 / 4),
-    ("confidence >= 0.8, noise of 4 baseline runs, 3 replicates or more", 1 / 4),
-    ("confidence >= 0.95, noise of 4 baseline runs", 1 / 19),
+    ("e-value for 0.8, 4 baseline runs", 1 / 4),
+    ("e-value for 0.95, 4 baseline runs", 1 / 19),
+    ("e-value for 0.8, 16 baseline runs", 1 / 4),
+    ("e-value for 0.95, 16 baseline runs", 1 / 19),
+    ("0.8 by the rule of 7c2e50b, 4 baseline runs", 1 / 4),
+    ("0.95 by the rule of 7c2e50b, 4 baseline runs", 1 / 19),
 )
 
 
 def optional_stopping(nulls: int = 2000, seed: int = 1) -> list[StoppingRow]:
     """Returns the rate of false support with a look after each of up to 50 runs of a design, until the first success.
 
-    The noise of 4 baseline runs is measured where the runs are, so there the last column just means a noisier metric.
+    An effect of 1 and a noise of 1 were declared. The baseline is as noisy as the claim: the rules of thumb are spared
+    its error, and compare with its true mean.
     """
     shares = []
     for effect, spread in ((0.0, 1.0), (-0.5, 1.0), (0.0, 2.0)):
