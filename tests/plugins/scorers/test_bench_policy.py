@@ -18,11 +18,12 @@ import pytest
 from perpetual.api import PerpetualError
 from perpetual.cli.app import run
 from perpetual_scorers.bench import FilePolicy, InstalledPolicy
-from perpetual_scorers.documents import PolicyResult, PolicySaidTrue
+from perpetual_scorers.documents import PolicyComparison, PolicyResult, PolicySaidTrue
 from perpetual_scorers.process_pool import mapper
-from perpetual_scorers.simulate import Cell, Result, Said, StrategyPolicy, bench, episode
+from perpetual_scorers.simulate import ARMS, Cell, Comparison, Result, Said, StrategyPolicy, bench, episode
 
-QUICK = ("--episodes", "2", "--thresholds", "0.8", "--batch", "1", "--jobs", "1")
+QUICK = ("--episodes", "2", "--thresholds", "0.6", "--batch", "3", "--jobs", "1", "--menu", "standard",
+         "--seed-correlation", "0.8")  # fmt: skip
 
 CHEAPEST = """
 from perpetual.api import Score, Scorer
@@ -76,7 +77,8 @@ def test_installed_scorers_are_compared_outside_a_project(capsys: pytest.Capture
     names = [row["policy"] for row in found["results"]]
     assert sorted(names) == ["decisive", "greedy", "information-gain", "random", "round-robin", "thompson"]
     assert (found["schema"], found["seed"], found["episodes"]) == ("perpetual.bench_policy/1", 0, 2)
-    plain = bench({"x": StrategyPolicy("decisive")}, thresholds=(0.8,), batches=(1,), episodes=2)
+    plain = bench({"x": StrategyPolicy("decisive")}, thresholds=(0.6,), batches=(3,), menu="standard",
+                  seed_correlation=0.8, episodes=2)  # fmt: skip
     row = found["results"][names.index("decisive")]
     assert row["run_hours"] == plain[0].run_hours
     assert plain[0].said_true is not None
@@ -94,7 +96,9 @@ def test_a_file_may_hold_the_policy(capsys: pytest.CaptureFixture[str], outside:
     code, found = ask(capsys, *QUICK, "--policy", "cheapest.py", "--policy", "decisive")
     assert code == 0
     assert [row["problem"] for row in found["results"]] == [None, None]
-    assert found["results"][0]["run_hours"] > found["results"][1]["run_hours"]
+    assert found["results"][0]["half_hours"] > found["results"][1]["half_hours"]
+    (compared,) = found["comparisons"]
+    assert (compared["policy"], compared["against"]) == ("cheapest.py", "decisive")
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -119,9 +123,29 @@ def test_a_broken_file_fails_its_row_and_not_the_bench(
 def test_bench_policy_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench-policy", *QUICK, "--policy", "decisive", "--world", "misdeclared-noise", "--seed", "9"]) == 0
     shown = capsys.readouterr().out
-    assert "2 campaigns each, misdeclared-noise world, seed 9" in shown
+    assert "2 campaigns each, misdeclared-noise world, standard menu, base rate 0.25" in shown
+    assert "seed correlation 0.8, seed 9" in shown
     assert "decisive" in shown
     assert "run-hours [95 %]" in shown
+    assert "helps, and where it does not" not in shown, "nothing is there to compare it with"
+
+
+def test_the_default_is_compared_with_what_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same numbers in the table and in the document: where it helps as plainly as where it does not."""
+    asked = (*QUICK, "--policy", "information-gain", "--policy", "round-robin", "--arms", "--episodes", "1")
+    code, found = ask(capsys, *asked)
+    assert code == 0
+    others = ["round-robin", *(f"information-gain, {name}" for name in ARMS)]
+    assert [row["policy"] for row in found["results"]] == ["information-gain", *others]
+    rows = found["comparisons"]
+    assert {row["against"] for row in rows} == {*others}
+    assert {row["says"] for row in rows} <= {"helps", "worse", "no difference"}
+    assert run(["bench-policy", *asked]) == 0
+    shown = capsys.readouterr().out
+    assert "where information-gain helps, and where it does not" in shown
+    ratios = [row["hours_ratio"] for row in rows if row["hours_ratio"] is not None]
+    assert ratios
+    assert all(f"x{ratio:.2f} [" in shown for ratio in ratios)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +157,9 @@ def test_bench_policy_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None
         (("--thresholds", "0.4"), "a threshold lies between 0.5 and 1, not 0.4"),
         (("--batch", "1.5"), "--batch takes numbers"),
         (("--batch", "0"), "a batch holds at least 1"),
+        (("--menu", "lunch"), "'lunch' is not one of 'standard', 'proxy', 'all'"),
+        (("--base-rate", "2"), "2.0 is not in the range 0<=x<=1"),
+        (("--seed-correlation", "x"), "'x' is not a valid float"),
         (("-o", "x.pdf"), "-o writes .svg, .png or .json, not x.pdf"),
         (("-o", "nowhere/x.svg"), "there is no folder"),
     ],
@@ -150,7 +177,7 @@ def test_a_picture_is_whole_and_the_same_each_time(capsys: pytest.CaptureFixture
     text = (outside / "one.svg").read_text()
     assert text == (outside / "two.svg").read_text()
     xml.etree.ElementTree.fromstring(text)
-    for words in ("decisive", "random", "threshold 0.8, batches of 1", "run-hours"):
+    for words in ("decisive", "random", "threshold 0.6, batches of 3", "run-hours"):
         assert words in text
     assert "<dc:date>" not in text
     assert run(["bench-policy", *QUICK, "--policy", "decisive", "-o", "one.png"]) == 0
@@ -202,8 +229,9 @@ def test_a_policy_travels_without_what_it_has_built(outside: Path) -> None:
         FilePolicy(outside / "cheapest.py"),
         InstalledPolicy("perpetual_scorers.information_gain:build", {}),
     ):
-        before = episode(policy, Cell(0.8, 1), 0, 0)
-        assert episode(pickle.loads(pickle.dumps(policy)), Cell(0.8, 1), 0, 0) == before
+        cell = Cell(0.6, 3, menu="standard", seed_correlation=0.8)
+        before = episode(policy, cell, 0, 0)
+        assert episode(pickle.loads(pickle.dumps(policy)), cell, 0, 0) == before
 
 
 @pytest.mark.slow
@@ -212,7 +240,8 @@ def test_more_processes_answer_the_same(outside: Path) -> None:
     answers = []
     for jobs in ("1", "2", "3"):
         command = [sys.executable, "-m", "perpetual", "bench-policy", "--episodes", "7", "--jobs", jobs, "--json",
-                   "--policy", "cheapest.py", "--policy", "thompson", "--thresholds", "0.8"]  # fmt: skip
+                   "--policy", "cheapest.py", "--policy", "thompson", "--thresholds", "0.7",
+                   "--menu", "standard"]  # fmt: skip
         done = subprocess.run(command, cwd=outside, capture_output=True, text=True, timeout=300, check=True)
         answers.append(done.stdout)
     assert answers[0] == answers[1] == answers[2]
@@ -240,5 +269,5 @@ def test_a_dead_worker_is_reported_beside_much_waiting_work() -> None:
 
 
 def test_the_document_has_the_fields_of_a_result() -> None:
-    for shape, record in ((PolicyResult, Result), (PolicySaidTrue, Said)):
+    for shape, record in ((PolicyResult, Result), (PolicySaidTrue, Said), (PolicyComparison, Comparison)):
         assert [*shape.__annotations__] == [field.name for field in fields(record)]

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import random
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from perpetual.api import ScorerState
+from perpetual.science import STRATEGIES
+from perpetual_scorers.earlier_rule import log_odds
+from perpetual_scorers.figures import compared
 from perpetual_scorers.simulate import (
+    ARMS,
     LONGEST_RUN_HOURS,
     WORLDS,
+    Arm,
+    Baseline,
     Broken,
     Cell,
+    Conditions,
     Design,
     Episode,
-    Result,
     Said,
     StrategyPolicy,
     bench,
+    benched,
     brier_score,
     calibration_error,
     episode,
@@ -30,6 +38,9 @@ from perpetual_scorers.simulate import (
 
 DEFAULT = StrategyPolicy("hypothesis_driven")
 CELL = Cell(0.8, 1)
+PAIRED = Cell(0.8, 1, menu="standard", seed_correlation=0.8)
+QUICK = PAIRED._replace(threshold=0.6)  # the soonest decided
+EARLIER_NATS = 2.556264866129508
 
 
 def first(state: Mapping[str, Any], k: int) -> list[str]:
@@ -37,73 +48,156 @@ def first(state: Mapping[str, Any], k: int) -> list[str]:
     return [candidate["id"] for candidate in state["candidates"]][:k]
 
 
+class Once:
+    """Picks the first candidate of the first state, and nothing after it."""
+
+    def __call__(self, state: ScorerState, k: int) -> list[str]:
+        return first(state, k) if all(row["n_runs"] == 0 for row in state["hypotheses"]) else []
+
+
 # --- what a campaign is ---------------------------------------------------------------------------------------------
 
 
-def test_a_campaign_shows_a_policy_what_the_lab_would_show() -> None:
+def watched(cell: Cell, policy: Any = DEFAULT, **conditions: Any) -> list[ScorerState]:
+    """The states that a policy meets in the first 60 calls of a campaign."""
     seen: list[ScorerState] = []
 
     def watching(state: ScorerState, k: int) -> Sequence[str]:
         seen.append(state)
-        return DEFAULT(state, k)
+        return policy(state, k) if len(seen) < 60 else []
 
-    played = episode(watching, Cell(0.8, 3), 0, 0)
+    given = {"baselines": True} | conditions
+    episode(Arm(watching, Conditions(**given)), cell, 0, 0)
+    return seen
+
+
+def test_a_campaign_shows_a_policy_what_the_lab_would_show() -> None:
+    seen = watched(CELL._replace(batch=3))
     start = seen[0]
     assert len(start["hypotheses"]) == 12
-    assert len(start["candidates"]) == 48
+    baselines = [row for row in start["candidates"] if row.get("kind") == "baseline"]
+    claims = [row for row in start["candidates"] if row.get("kind") != "baseline"]
+    assert (len(claims), len(baselines)) == (24, 6)
     assert {row["confidence"] for row in start["hypotheses"]} == {0.5}
-    assert start["support"] == 0.8
-    assert start["refute"] == pytest.approx(0.2)
-    assert {"id", "hypothesis_id", "mu1", "mu0", "sigma", "tau", "cost", "p_fail", "n_seen", "n_pending"} == {
-        *start["candidates"][0]
-    }
+    assert (start["support"], start["refute"]) == (0.8, pytest.approx(0.2))
+    assert {row["sigma"] for row in claims} == {None}, "noise is never known"
+    assert {row["baseline_id"] for row in claims} == {row["baseline_id"] for row in baselines}
+    assert {row["n_seen"] for row in baselines} == {0}, "baselines are run too"
     assert seen[0]["seed"] == seen[1]["seed"], "the first decision is asked for again"
     assert len({state["seed"] for state in seen}) > len(seen) / 2, "each decision has its own"
-    assert all(not 0.2 < p < 0.8 for _, p in played.said)
-    assert len(played.said) == 12
-    assert 5 < played.run_hours < 200
 
 
-@pytest.mark.slow
-def test_half_the_hypotheses_are_true_and_a_twelfth_of_the_runs_crash() -> None:
-    played = [episode(StrategyPolicy("random"), CELL, 1, number) for number in range(20)]
-    truths = [is_true for one in played for is_true, _ in one.said]
-    assert 0.4 < sum(truths) / len(truths) < 0.6
-    design = Design("d", "standard", "standard", 1.0, random.Random(1))
-    outcomes = [design.run() for _ in range(4000)]
-    assert 0.07 < outcomes.count(None) / 4000 < 0.09
-    assert (design.crashes, design.n_seen) == (outcomes.count(None), 4000 - outcomes.count(None))
+def test_a_policy_that_weighs_no_baselines_has_them_run_for_it() -> None:
+    seen = watched(CELL, baselines=False)
+    assert not any(row.get("kind") == "baseline" for state in seen for row in state["candidates"])
+    played = episode(Once(), CELL, 0, 0)
+    assert played.runs == 5, "four of the baseline, and the one that was picked"
+
+
+@pytest.mark.parametrize(("menu", "designs"), [("standard", 1), ("proxy", 2), ("all", 4)])
+def test_a_menu_says_which_designs_there_are(menu: str, designs: int) -> None:
+    start = watched(CELL._replace(menu=menu))[0]
+    assert sum(row.get("kind") != "baseline" for row in start["candidates"]) == 12 * designs
+    assert any(row.get("proxy") for row in start["candidates"]) == (menu != "standard")
+
+
+def test_stand_ins_alone_decide_nothing() -> None:
+    """A policy that runs nothing else leaves everything open, at 400 run-hours."""
+
+    def cheap(state: ScorerState, k: int) -> list[str]:
+        rows = sorted(state["candidates"], key=lambda row: (row["n_seen"], row["id"]))
+        return [row["id"] for row in rows if row.get("proxy") and row["n_seen"] < 6][:k]
+
+    played = episode(cheap, CELL._replace(batch=6, threshold=0.55), 0, 0)
+    assert played.undecided == 12
+    assert played.run_hours == LONGEST_RUN_HOURS
+    assert any(not 0.45 < p < 0.55 for _, p in played.said), "past a threshold, and open"
+
+
+def test_what_pairs_teach_reaches_the_policy() -> None:
+    cell = CELL._replace(seed_correlation=0.9, menu="proxy")
+    last = watched(cell)[-1]
+    assert max(row.get("rho", 0.0) for row in last["candidates"]) > 0.5
+    unpaired = watched(cell, paired=False)
+    assert not any("rho" in row for state in unpaired for row in state["candidates"])
+
+    def both(state: ScorerState, k: int) -> list[str]:
+        return [min(state["candidates"], key=lambda row: (row["n_seen"] >= 2, row["id"]))["id"]]
+
+    learned = [row for state in watched(cell, both, baselines=False) for row in state["candidates"] if "bias" in row]
+    assert learned, "three pairs of stand-in and standard run"
+    assert all(row.get("proxy") for row in learned)
+
+
+def test_seeds_share_as_much_of_their_luck_as_is_said() -> None:
+    for correlation, low, high in ((0.0, -0.15, 0.15), (0.8, 0.7, 0.9)):
+        baseline = Baseline("standard", CELL._replace(seed_correlation=correlation), "key")
+        design = Design("d", baseline, 0.0, random.Random(1))
+        for order in range(600):
+            baseline.run(order)
+        for order in range(600):
+            design.run(order)
+        pairs = design.pairs()
+        assert len(pairs) == design.n_seen > 500, "every run is on a seed of the baseline"
+        x, y = ([pair[side] for pair in pairs] for side in (0, 1))
+        assert low < statistics.correlation(x, y) < high
+
+
+def test_the_base_rate_is_that_of_the_effects_and_a_twelfth_of_the_runs_crash() -> None:
+    for rate in (0.1, 0.5):
+        played = [episode(lambda state, k: [], CELL._replace(base_rate=rate), 1, number) for number in range(150)]
+        truths = [is_true for one in played for is_true, _ in one.said]
+        assert truths.count(True) / len(truths) == pytest.approx(rate, abs=0.04)
+        assert truths.count(None) / len(truths) == pytest.approx((1 - rate) / 4, abs=0.04)
+    design = Design("d", Baseline("standard", CELL, "key"), 1.0, random.Random(1))
+    for order in range(4000):
+        design.run(order, paired=False)
+    assert 0.07 < design.crashes / 4000 < 0.09
+    assert design.n_seen + design.crashes == 4000
 
 
 def test_the_same_number_is_the_same_campaign_for_every_policy() -> None:
-    assert episode(DEFAULT, CELL, 3, 4) == episode(StrategyPolicy("hypothesis_driven"), CELL, 3, 4)
-    other = episode(StrategyPolicy("decisive"), CELL, 3, 4)
-    assert [is_true for is_true, _ in other.said] == [is_true for is_true, _ in episode(DEFAULT, CELL, 3, 4).said]
-    assert episode(DEFAULT, CELL, 3, 4) != episode(DEFAULT, CELL, 3, 5)
-    assert episode(DEFAULT, CELL, 3, 4) != episode(DEFAULT, CELL, 4, 4)
+    one = episode(DEFAULT, QUICK, 3, 4)
+    assert one == episode(StrategyPolicy("hypothesis_driven"), QUICK, 3, 4)
+    other = episode(StrategyPolicy("decisive"), QUICK, 3, 4)
+    assert [is_true for is_true, _ in other.said] == [is_true for is_true, _ in one.said]
+    assert one != episode(DEFAULT, QUICK, 3, 5)
+    assert one != episode(DEFAULT, QUICK, 4, 4)
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_each_world_can_be_decided(world: str) -> None:
-    played = episode(DEFAULT, Cell(0.8, 1, world), 0, 0)
-    assert all(not 0.2 < p < 0.8 for _, p in played.said)
+def test_most_of_each_world_is_decided_rightly(world: str) -> None:
+    played = episode(DEFAULT, QUICK._replace(world=world), 0, 0)
+    assert played.right[-1] >= 9
+    assert played.right == tuple(sorted(played.right))
+    assert played.right[-1] + played.wrong + played.undecided == 12
+    assert 0 < played.half_hours < played.run_hours
 
 
-def test_worlds_give_different_run_hours() -> None:
-    hours = {world: episode(DEFAULT, Cell(0.8, 1, world), 0, 0).run_hours for world in WORLDS}
-    assert len({*hours.values()}) == len(WORLDS)
+def test_worlds_give_different_campaigns() -> None:
+    found = {world: episode(DEFAULT, QUICK._replace(world=world), 0, 0) for world in WORLDS}
+    assert len({(one.run_hours, one.said) for one in found.values()}) == len(WORLDS)
 
 
 def test_giving_up_is_not_cheap() -> None:
     played = episode(lambda state, k: [], CELL, 0, 0)
-    assert (played.run_hours, played.runs) == (LONGEST_RUN_HOURS, 0)
+    assert (played.run_hours, played.runs, played.half_hours) == (LONGEST_RUN_HOURS, 0, LONGEST_RUN_HOURS)
     result = summary("idle", CELL, [played])
     assert (result.undecided, result.error_rate, result.false_support_rate) == (12, None, 0.0)
 
 
 def test_the_same_run_for_ever_ends() -> None:
-    proxy = episode(lambda state, k: ["h1-proxy"] if state["hypotheses"][0]["id"] == "h1" else [], CELL, 7, 3)
-    assert proxy.run_hours >= LONGEST_RUN_HOURS
+    dear = CELL._replace(menu="all")
+    played = episode(lambda state, k: ["h1-full"] if state["hypotheses"][0]["id"] == "h1" else [], dear, 7, 3)
+    assert played.run_hours >= LONGEST_RUN_HOURS
+
+
+def test_the_earlier_rule_is_that_of_its_commit() -> None:
+    """Worked by that commit: values 1, 1.4, 0.6 beside 0, 0.5, -0.3, 0.2, tau 0.2; and a result far off both ways."""
+    values, base = [1.0, 1.4, 0.6], [0.0, 0.5, -0.3, 0.2]
+    assert log_odds([(values, base, 0.2)]) == pytest.approx(EARLIER_NATS, abs=1e-9)
+    assert log_odds([([9.0, 9.1, 9.2], base, 0.2)]) == pytest.approx(4.3059570481972615)
+    assert log_odds([([0.5, 0.5001, 0.4999], [0.0, 1e-4, -1e-4, 0.0], 0.0)]) == 0.0, "short of one and past the other"
 
 
 # --- policies are checked -------------------------------------------------------------------------------------------
@@ -154,7 +248,7 @@ def test_a_policy_that_breaks_its_contract_is_named_with_the_reason(policy: Call
 
 
 def test_a_broken_policy_fails_its_rows_and_no_other() -> None:
-    results = bench({"broken": raises, "sound": DEFAULT}, thresholds=(0.8,), batches=(1, 3), episodes=2)
+    results = bench({"broken": raises, "sound": Once()}, thresholds=(0.8,), batches=(1, 3), episodes=2)
     assert [(row.policy, row.problem is None) for row in results] == [("broken", False), ("sound", True)] * 2
     assert results[0].problem == "it raised KeyError: 'lost'"
     assert results[0].run_hours is None
@@ -168,10 +262,10 @@ def backwards(function: Callable[..., Any], jobs: Iterable[Any]) -> Iterable[Any
     return [function(job) for job in reversed([*jobs])][::-1]
 
 
-@pytest.mark.slow
 def test_the_answer_does_not_depend_on_the_order_of_work() -> None:
-    policies = {"a": DEFAULT, "b": StrategyPolicy("random")}
-    given: dict[str, Any] = {"thresholds": (0.8,), "batches": (1, 3), "episodes": 6, "seed": 5}
+    policies = {"a": Once(), "b": lambda state, k: []}
+    given: dict[str, Any] = {"thresholds": (0.6,), "batches": (1, 3), "menu": "standard", "seed_correlation": 0.8}
+    given |= {"episodes": 6, "seed": 5, "world": "misdeclared-effect"}
     told: list[tuple[int, int]] = []
     plain = bench(policies, **given, progress=lambda done, whole: told.append((done, whole)))
     assert bench(policies, **given, run=backwards) == plain
@@ -187,6 +281,9 @@ def test_the_answer_does_not_depend_on_the_order_of_work() -> None:
         ({"thresholds": (1.0,)}, "threshold"),
         ({"batches": (0,)}, "batch"),
         ({"world": "flat"}, "world must be one of standard"),
+        ({"menu": "lunch"}, "menu must be one of standard, proxy, all"),
+        ({"base_rate": 1.5}, "a base rate lies between 0 and 1"),
+        ({"seed_correlation": -0.1}, "a correlation of seeds lies between 0 and 1"),
         ({"episodes": 0}, "episodes"),
     ],
 )
@@ -195,20 +292,48 @@ def test_impossible_settings_are_refused(given: dict[str, Any], words: str) -> N
         bench({"a": DEFAULT}, **given)
 
 
+ONE = Episode(10.0, 5, ((True, 0.9), (False, 0.85), (None, 0.1), (False, 0.5)), (0, 1, 2, 2, 2), 1, 1, 8.0, 1, 2)
+TWO = Episode(30.0, 7, ((True, 0.95), (False, 0.1), (False, 0.05), (None, 0.9)), (0, 2, 4, 4, 4), 0, 0, 4.0, 0, 3)
+
+
 def test_the_figures_are_those_of_the_campaigns() -> None:
-    one = Episode(10.0, 5, ((True, 0.9), (False, 0.85), (True, 0.1), (False, 0.5)))
-    two = Episode(30.0, 7, ((True, 0.95), (False, 0.1), (False, 0.05), (False, 0.15)))
-    result = summary("p", CELL, [one, two])
-    assert (result.run_hours, result.runs, result.undecided) == (20.0, 6.0, 0.5)
-    assert result.error_rate == pytest.approx(2 / 7)
+    result = summary("p", CELL, [ONE, TWO])
+    assert (result.run_hours, result.runs, result.undecided, result.half_hours) == (20.0, 6.0, 0.5, 6.0)
+    assert (result.right_10, result.right_20, result.right_40, result.right) == (0.0, 1.5, 3.0, 3.0)
+    assert result.error_rate == pytest.approx(1 / 7)
     assert result.false_support_rate == pytest.approx(1 / 5)
     assert result.false_support_bound == pytest.approx(1 / 4)
     assert result.said_true is not None
-    assert result.said_true.n == 3
+    assert result.said_true.n == 3, "a claim between both has no truth"
     assert result.said_true.true_share == pytest.approx(2 / 3)
     assert result.said_true.mean_confidence == pytest.approx(0.9)
-    assert result.low == 10.0
-    assert result.high == 30.0
+    assert (result.low, result.high) == (10.0, 30.0)
+    assert (result.right_40_low, result.right_40_high) == (2.0, 4.0)
+
+
+def test_a_comparison_says_where_a_policy_helps_and_where_not() -> None:
+    good, bad = [TWO] * 9 + [ONE], [ONE] * 10
+    cell, careful = CELL, CELL._replace(threshold=0.9)
+    played: dict[tuple[str, Cell], Sequence[Episode]] = {
+        ("ours", cell): good, ("theirs", cell): bad, ("same", cell): good,
+        ("old", careful): bad, ("ours", careful): bad,
+    }  # fmt: skip
+    rows = {(row.against, row.equal_error): row for row in compared(played, "ours", "0", other_rules={"old"})}
+    assert rows["theirs", False].says == "helps"
+    assert rows["theirs", False].right_ratio == pytest.approx(3.8 / 2)
+    assert rows["theirs", False].hours_ratio == pytest.approx(4.4 / 8)
+    assert rows["same", False].says == "no difference"
+    assert (rows["same", False].right_low, rows["same", False].right_high) == (1.0, 1.0)
+    assert rows["old", False].says == "no difference"
+    lower = rows["old", True]
+    assert (lower.threshold, lower.against_threshold, lower.says) == (0.8, 0.9, "helps")
+    assert lower.error_rate is not None
+    assert lower.against_error_rate is not None
+    assert lower.error_rate <= lower.against_error_rate
+    worse = compared({("ours", cell): bad, ("theirs", cell): good}, "ours")[0]
+    assert worse.says == "worse"
+    nothing = compared({("ours", cell): good, ("theirs", cell): [ONE._replace(right=(0,) * 5)] * 10}, "ours")[0]
+    assert (nothing.right_ratio, nothing.says) == (None, "helps"), "no ratio to nothing"
 
 
 def test_calibration_figures_worked_by_hand() -> None:
@@ -231,62 +356,56 @@ def test_the_interval_covers_the_mean_as_often_as_it_says() -> None:
 
 # --- what the strategies achieve ------------------------------------------------------------------------------------
 
-# Run-hours until twelve hypotheses are decided, 95 % intervals, as an earlier simulator of the same world had them.
-EARLIER = {
-    ("random", 0.8, 1): (67.3, 71.3),
-    ("random", 0.8, 3): (75.3, 79.5),
-    ("random", 0.95, 1): (110.1, 117.6),
-    ("random", 0.95, 3): (119.1, 126.0),
-    ("round_robin", 0.8, 1): (66.5, 70.6),
-    ("round_robin", 0.8, 3): (70.7, 75.0),
-    ("round_robin", 0.95, 1): (109.9, 116.5),
-    ("round_robin", 0.95, 3): (114.9, 123.3),
-    ("hypothesis_driven", 0.8, 1): (35.7, 38.7),
-    ("hypothesis_driven", 0.8, 3): (39.1, 42.1),
-    ("hypothesis_driven", 0.95, 1): (79.7, 88.3),
-    ("hypothesis_driven", 0.95, 3): (85.2, 98.1),
-    ("decisive", 0.8, 1): (28.3, 30.7),
-    ("decisive", 0.95, 1): (69.3, 74.6),
-    ("decisive", 0.95, 3): (74.7, 80.0),
-}
-NAMES = ("random", "round_robin", "hypothesis_driven", "decisive")
 
-
-def test_the_default_saves_hours_at_bounded_errors() -> None:
-    """A few campaigns: half of random's hours at 0.8, with errors within what the threshold allows."""
-    policies = {name: StrategyPolicy(name) for name in ("random", "hypothesis_driven")}
-    drawn, chosen = bench(policies, thresholds=(0.8,), batches=(1,), episodes=8, seed=2)
-    assert drawn.run_hours is not None
-    assert chosen.run_hours is not None
-    assert chosen.run_hours < 0.75 * drawn.run_hours
-    for row in (drawn, chosen):
+def test_the_default_decides_more_in_the_same_hours() -> None:
+    """A few campaigns on correlated seeds: twice what round robin decides in 20 hours, and at bounded errors."""
+    policies = {name: StrategyPolicy(name) for name in ("round_robin", "hypothesis_driven")}
+    cells = [PAIRED._replace(threshold=0.7)]
+    turns, chosen = benched(policies, cells, episodes=6, seed=2).results
+    assert turns.right_20 is not None
+    assert chosen.right_20 is not None
+    assert chosen.right_20 > 2 * turns.right_20
+    for row in (turns, chosen):
         assert row.error_rate is not None
         assert row.error_rate < 0.2
-        assert row.undecided == 0
+        assert row.undecided is not None
+        assert row.undecided < 2
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_strategies_achieve_what_they_are_said_to() -> None:
-    """120 campaigns, seed 2: each interval meets the earlier one, and the savings are those of the documentation."""
-    policies = {name: StrategyPolicy(name) for name in NAMES}
-    rows = bench(policies, episodes=120, seed=2)
-    found: dict[tuple[str, float, int], Result] = {(row.policy, row.threshold, row.batch): row for row in rows}
-    for key, (low, high) in EARLIER.items():
-        row = found[key]
-        assert row.low is not None
-        assert row.high is not None
-        assert row.low <= high, key
-        assert row.high >= low, key
-    for threshold, batch, least, most in ((0.8, 1, 0.42, 0.52), (0.8, 3, 0.42, 0.53), (0.95, 1, 0.2, 0.33)):
-        drawn, chosen = found["random", threshold, batch], found["hypothesis_driven", threshold, batch]
-        assert drawn.run_hours is not None
-        assert chosen.run_hours is not None
-        assert least <= 1 - chosen.run_hours / drawn.run_hours <= most
-    for row in rows:
-        assert row.error_rate is not None
-        assert row.error_rate < 1 - row.threshold
-        assert row.false_support_rate is not None
-        assert row.false_support_rate < row.false_support_bound
-        assert row.ece is not None
-        assert row.ece < 0.08
+def test_pairs_and_baseline_runs_save_hours_where_seeds_correlate() -> None:
+    """24 campaigns, correlation 0.8: the figures of the documentation, with the slack of so few."""
+    policies: dict[str, Any] = {"default": DEFAULT, "turns": StrategyPolicy("round_robin")}
+    policies |= {name: Arm(DEFAULT, conditions) for name, conditions in ARMS.items()}
+    found = benched(policies, [PAIRED, PAIRED._replace(threshold=0.95)], reference="default", episodes=24, seed=2)
+    rows = {(row.against, row.against_threshold): row for row in found.comparisons if not row.equal_error}
+    for threshold in (0.8, 0.95):
+        for against in ("unpaired", "unpaired, no baseline runs", "rule of 7c2e50b"):
+            row = rows[against, threshold]
+            assert row.says == "helps", row
+            assert row.hours_ratio is not None
+        assert rows["unpaired", threshold].hours_ratio < 0.5  # type: ignore[operator]
+        turns = rows["turns", threshold]
+        assert turns.right_low is not None
+        assert turns.total_low is not None
+        assert turns.right_low > 1
+        assert turns.total_low <= 1.03, "never clearly worse than turn by turn"
+    for result in found.results:
+        assert result.error_rate is not None
+        assert result.error_rate < 1 - result.threshold
+        assert result.false_support_rate is not None
+        assert result.false_support_rate < result.false_support_bound
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_no_strategy_errs_more_than_its_threshold_allows() -> None:
+    """Of null effects at most one in four is ever supported at 0.8; the rule promises it, whatever chooses the runs."""
+    policies = {name: StrategyPolicy(name) for name in STRATEGIES}
+    cell = Cell(0.8, 3, "misdeclared-noise", "proxy", 0.1, 0.5)
+    for result in benched(policies, [cell], episodes=10, seed=4).results:
+        assert result.false_support_rate is not None
+        assert result.false_support_rate < 0.25
+        assert result.ece is not None
+        assert result.ece < 0.2, "what e-values do not prove is left near one half"
