@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from perpetual.science.evalues import CASH, SCALES
+from perpetual.science.planning import two_variances
 
 __all__ = ["Prospect", "Setting", "StandIn", "expected_log_e", "prospect", "seed_correlation", "stand_in"]
 
@@ -85,7 +86,7 @@ def prospect(setting: Setting, n: int, baseline_n: int | None) -> Prospect:
     if n < 1 or baseline_n == 0 or setting.gap == 0:
         return NOTHING
     v = 1 / n + (1 / baseline_n if baseline_n else 0.0)
-    nats, spread = _reach(setting, v, _freedom(n, baseline_n, v))
+    nats, spread = _reach(setting, v, two_variances(0.0, n, 1.0, baseline_n, 1.0).nu if n > 1 else 0.0)
     if setting.rho is not None and baseline_n is not None:
         pairs = min(n, baseline_n)
         together = _reach(setting, 2 * (1 - min(max(setting.rho, 0.0), MOST_CORRELATED)) / pairs, pairs - 1.0, pairs)
@@ -101,17 +102,6 @@ def _reach(setting: Setting, v: float, nu: float, n: float | None = None) -> tup
         return -_MOST_NATS, t2
     # Luck that is declared counts beside the noise, and makes the noise no better known.
     return expected_log_e(t2, nu, (n or 1 / v) * v / whole), t2
-
-
-def _freedom(n: int, baseline_n: int | None, v: float) -> float:
-    """Returns the degrees of freedom of both arms together, as `planning.statistic_of` has them."""
-    own = n - 1.0
-    if baseline_n is None or baseline_n == 1 or n == 1:
-        return own
-    base = baseline_n - 1.0
-    low, high = min(own, base), max(own, base)
-    share = 1 / (n if own <= base else baseline_n)
-    return v * v / (share * share / min(2 * low, low + high) + (v - share) ** 2 / high)
 
 
 def _log_mean(one: float, other: float) -> float:
