@@ -5,17 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import HypothesisRow, RunRow
 from perpetual.records import ENDED, LIVE, Score
 from perpetual.science.information import failure_probability, learned_cost
+from perpetual.science.prospects import seed_correlation
 from perpetual.slots.scorer import Scorer
 
 if TYPE_CHECKING:
+    from typing import TypedDict
+
     from perpetual.documents.scorer import CandidateState, PredictionState, ScorerState
     from perpetual.lab.bodies import DraftBody, ExperimentBody
+    from perpetual.lab.kinds import ExperimentRow
+
+    class _Price(TypedDict):
+        """What one more run costs, in run-hours; see `CandidateState`."""
+
+        cost: float
+        p_fail: float
+        n_pending: int
+
 
 __all__ = ["Proposals"]
 
@@ -44,11 +56,13 @@ class Proposals:
         experiment: ExperimentBody | DraftBody,
         runs: Sequence[RunRow],
         baseline: dict[int, float] | float | None,
+        partners: Sequence[RunRow] = (),
     ) -> CandidateState | None:
         """Returns one more replicate of an experiment (stored, or a draft that has the same keys) as a scorer sees it.
 
-        None if it makes no claim. Noise is the measured one where two values or more are there (the experiment's
-        own and its baseline's), else the declared one, else the mde itself.
+        None if it makes no claim. Noise is what it seems to be: the measured one where two values or more are there
+        (the experiment's own and its baseline's), else the declared one, else the mde itself. `partners` are the runs
+        of the baseline, with which it may share seeds.
         """
         design = experiment["design"]
         metric = design["metric"]
@@ -58,11 +72,7 @@ class Proposals:
         values = [run.body["metrics"].get(metric) if metric else None for run in seen]
         own = [value for value in values if value is not None]
         groups = [own] + ([list(baseline.values())] if isinstance(baseline, dict) else [])
-        crashed = [run for run in runs if run.body["status"] in ENDED and run.body["status"] != "done"]
-        declared = design["cost_run_hours"]
-        assumed = self._ctx.config.methodology["default_cost_run_hours"] if declared is None else declared
-        actual = [run.body["run_hours"] for run in seen if run.body["run_hours"]]
-        cost = learned_cost(assumed, [hours / assumed for hours in actual]) if assumed > 0 else 0.0
+        price = self._price(experiment, runs)
         prediction = _prediction(design, baseline, _pooled_sd(groups))
         candidate: CandidateState = {
             "id": id,
@@ -71,14 +81,42 @@ class Proposals:
             "mu0": prediction["mu0"],
             "sigma": prediction["sigma"],
             "tau": prediction["tau"],
-            "cost": cost,
-            "p_fail": failure_probability(len(crashed), len(crashed) + len(seen)),
+            "cost": price["cost"],
+            "p_fail": price["p_fail"],
             "n_seen": len(own),
-            "n_pending": sum(run.body["status"] in LIVE for run in runs),
+            "n_pending": price["n_pending"],
         }
         if "model" in prediction:
             candidate["model"] = prediction["model"]
+            return candidate
+        candidate["sigma"], candidate["s0"] = None, prediction["sigma"] or 0.0
+        if isinstance(design["baseline"], str) and isinstance(baseline, dict):
+            candidate["baseline_id"], candidate["baseline_n"] = design["baseline"], len(baseline)
+            if design["paired"]:
+                candidate["rho"] = seed_correlation([_pairs(seen, partners, metric)]) or 0.0
+        elif (typed := design.get("baseline_runs")) is not None:
+            candidate["baseline_n"] = typed
+        if design.get("proxy_of"):
+            candidate["proxy"] = True
         return candidate
+
+    def baseline(self, id: str, experiment: ExperimentRow, runs: Sequence[RunRow]) -> CandidateState:
+        """Returns one more run of a baseline as a scorer sees it that weighs them."""
+        row = {"id": id, "kind": "baseline", "baseline_id": experiment.id, **self._price(experiment.body, runs)}
+        return cast("CandidateState", row)
+
+    def _price(self, experiment: ExperimentBody | DraftBody, runs: Sequence[RunRow]) -> _Price:
+        """Returns what one more run costs, how likely it gives no value, and how many are on their way."""
+        seen = [run for run in runs if run.body["status"] == "done"]
+        crashed = sum(run.body["status"] in ENDED for run in runs) - len(seen)
+        declared = experiment["design"]["cost_run_hours"]
+        assumed = self._ctx.config.methodology["default_cost_run_hours"] if declared is None else declared
+        actual = [run.body["run_hours"] for run in seen if run.body["run_hours"]]
+        return {
+            "cost": learned_cost(assumed, [hours / assumed for hours in actual]) if assumed > 0 else 0.0,
+            "p_fail": failure_probability(crashed, crashed + len(seen)),
+            "n_pending": sum(run.body["status"] in LIVE for run in runs),
+        }
 
     def state(self, candidates: Sequence[CandidateState], hypotheses: Sequence[HypothesisRow]) -> ScorerState:
         """Returns the scorer's state: hypotheses with their confidence, the candidates, and what chance derives from.
@@ -107,6 +145,15 @@ class Proposals:
     def pick(self, state: ScorerState, k: int) -> list[str]:
         """Returns at most `k` candidate ids, best first; a repeat is one more replicate."""
         return self.scorer.pick(state, k)
+
+
+def _pairs(runs: Sequence[RunRow], partners: Sequence[RunRow], metric: str | None) -> list[tuple[float, float]]:
+    """Returns the values of both arms on the seeds that they share."""
+    if metric is None:
+        return []
+    theirs = {run.body["seed"]: run.body["metrics"].get(metric) for run in partners}
+    found = ((run.body["metrics"].get(metric), theirs.get(run.body["seed"])) for run in runs)
+    return [(own, other) for own, other in found if own is not None and other is not None]
 
 
 def _prediction(

@@ -580,7 +580,7 @@ def score_candidates(state: Mapping[str, object], config: Mapping[str, object]) 
     rows: list[ScoredCandidate] = []
     for i, candidate in enumerate(batch.candidates):
         refusal = batch.refusal(i)
-        of = f" of {candidate.claims} claims" if candidate.is_baseline else ""
+        of = f" of {candidate.claims} claim{'s' * (candidate.claims != 1)}" if candidate.is_baseline else ""
         worth = f"{batch.strategy.note}{batch.gain_bits[i]:.3f} bit expected{of} for {_hours(candidate.price)}"
         if i == explored and batch.drawn:
             worth = f"drawn at random to explore: {worth}"

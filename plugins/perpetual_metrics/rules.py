@@ -40,31 +40,39 @@ def _was_rejected(origin: Experiment, experiments: Iterable[Experiment]) -> bool
 
 
 class NoiseFloor(Proposer):
-    """More runs of a baseline that too few runs stand behind; see `perpetual.slots.analyser` for the contract."""
+    """More runs of a baseline that too few runs stand behind; see `perpetual.slots.analyser` for the contract.
+
+    A baseline needs a noise floor, and as many runs as the open claim with most of them that is compared with it: its
+    error is soon all that is left of that claim's, and seeds are shared by pairs. Whether further ones are worth their
+    price is the scorer's question.
+    """
 
     def drafts(self, hypotheses: Sequence[Hypothesis], experiments: Sequence[Experiment]) -> Sequence[Draft]:
-        """Returns one draft for each baseline of an open claim that ended with fewer runs than a noise floor needs."""
+        """Returns one draft for each baseline of an open claim that ended with fewer runs than that."""
         known = {item.id: item for item in experiments}
         opened = {hypothesis.id for hypothesis in hypotheses}
-        found, seen = [], set()
+        owners: dict[str, str] = {}
+        most: dict[str, int] = {}
         for hypothesis in hypotheses:
             for claim in _claims(hypothesis, experiments):
                 baseline = known.get(claim.design.baseline) if isinstance(claim.design.baseline, str) else None
-                if baseline is None or baseline.id in seen:
+                if baseline is None:
                     continue
-                seen.add(baseline.id)
                 # Another claim's experiment may be the baseline: its further runs are that claim's, if it is open.
-                owner = baseline.hypothesis_id or hypothesis.id
-                if owner not in opened:
-                    continue
-                alike = [item for item in experiments if _likeness(item) == _likeness(baseline)]
-                if _was_rejected(baseline, alike):
-                    continue
-                runs = sum(item.design.replicates for item in alike if item.status not in _TURNED_DOWN)
-                if baseline.status in ("complete", "analysed") and baseline.command is not None and runs < _FLOOR_RUNS:
-                    arguments = {"extends": baseline.id, "replicates": _FLOOR_RUNS - runs}
-                    reason = f"{baseline.id} has {runs} runs, and a noise floor needs {_FLOOR_RUNS}"
-                    found.append(Draft(owner, arguments, reason))
+                owners.setdefault(baseline.id, baseline.hypothesis_id or hypothesis.id)
+                measured = sum(item.runs.get("done", 0) for item in experiments if _likeness(item) == _likeness(claim))
+                most[baseline.id] = max(most.get(baseline.id, _FLOOR_RUNS), measured)
+        found = []
+        for id, owner in owners.items():
+            baseline = known[id]
+            alike = [item for item in experiments if _likeness(item) == _likeness(baseline)]
+            if owner not in opened or _was_rejected(baseline, alike):
+                continue
+            runs = sum(item.design.replicates for item in alike if item.status not in _TURNED_DOWN)
+            if baseline.status in ("complete", "analysed") and baseline.command is not None and runs < most[id]:
+                needs = f"a noise floor needs {_FLOOR_RUNS}" if runs < _FLOOR_RUNS else f"a claim has {most[id]}"
+                arguments = {"extends": id, "replicates": most[id] - runs}
+                found.append(Draft(owner, arguments, f"{id} has {runs} runs, and {needs}"))
         return found
 
 

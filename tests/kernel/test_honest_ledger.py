@@ -205,7 +205,7 @@ def test_more_of_what_was_seen_is_worth_what_is_left_to_learn(lab: Lab) -> None:
     fresh = lab.experiments.propose(
         first.id, command="true", metric="score", direction="max", mde=1.0, noise=0.1, tau=0.8, baseline=0.0
     )
-    assert (fresh.score.information_gain_bits or 0) > 0.05
+    assert (fresh.score.information_gain_bits or 0) > 0.02, "a run's share of the few that say something"
 
 
 def test_nothing_is_suggested_that_a_claim_past_its_threshold_does_not_need(tmp_path: Path) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.errors import Conflict, PerpetualError, UsageError
 from perpetual.lab.context import Context
-from perpetual.lab.evidence.confidence import baseline_values, predictions_of
+from perpetual.lab.evidence.confidence import predictions_of
 from perpetual.lab.evidence.decision_preview import explained
+from perpetual.lab.evidence.stale import baseline_of
 from perpetual.lab.experiments.propose import as_weighed, ended_elsewhere, propose, serves, state_of
-from perpetual.lab.kinds import EVENT, EXPERIMENT, HYPOTHESIS, ExperimentRow
+from perpetual.lab.kinds import EVENT, EXPERIMENT, HYPOTHESIS, RUN, ExperimentRow
 from perpetual.lab.ledger.experiments import ExperimentRecords, design_key
 from perpetual.lab.ledger.hypotheses import HypothesisRecords
 from perpetual.lab.ledger.specification import Specification
@@ -19,6 +21,9 @@ from perpetual.lab.proposals import Proposals
 from perpetual.records import Experiment, Hypothesis, Score, to_json
 from perpetual.slots.analyser import Draft, Proposer
 from perpetual.toolkit.contained import limited
+
+if TYPE_CHECKING:
+    from perpetual.documents.scorer import CandidateState
 
 __all__ = ["Pick", "drafts", "pick"]
 
@@ -103,7 +108,7 @@ def _pick(ctx: Context, count: int, dry_run: bool) -> list[Pick]:
     opened = ctx.store.find(HYPOTHESIS, status="open")
     state = state_of(ctx, opened)
     suggestions = {f"draft-{n}": pair for n, pair in enumerate(drafts(ctx, quiet=dry_run))}
-    candidates = [*state["candidates"]]
+    candidates, proposals = [*state["candidates"]], ctx.cached(Proposals)
     firsts: dict[str | None, dict[str, ExperimentRow]] = {item.id: predictions_of(ctx, item.id) for item in opened}
     for name, (_, preview) in suggestions.items():
         document = to_json(preview)
@@ -113,13 +118,15 @@ def _pick(ctx: Context, count: int, dry_run: bool) -> list[Pick]:
         weighed = as_weighed(document, first)
         if weighed is None:
             continue
-        candidate = ctx.cached(Proposals).candidate(name, weighed, runs, baseline_values(ctx, weighed["design"]))
+        candidate = proposals.candidate(name, weighed, runs, *baseline_of(ctx, weighed["design"]))
         if candidate is not None:
             candidates.append({**candidate, "n_left": preview.design.replicates})
+    if proposals.scorer.weighs_baselines:
+        candidates += _baseline_runs(ctx, suggestions, firsts)
     state = {**state, "candidates": candidates}
-    scores = ctx.cached(Proposals).score(state) if candidates else {}
+    scores = proposals.score(state) if candidates else {}
     picks: dict[str, Pick] = {}
-    for id in ctx.cached(Proposals).pick(state, count) if candidates else []:
+    for id in proposals.pick(state, count) if candidates else []:
         if id in picks:
             continue  # a repeat is one more replicate of the same experiment
         if id in suggestions:
@@ -132,6 +139,38 @@ def _pick(ctx: Context, count: int, dry_run: bool) -> list[Pick]:
         picked = replace(picked, score=score) if dry_run else _rescored(ctx, picked.id, score)
         picks[id] = Pick(picked, is_new, score)
     return [*picks.values()]
+
+
+def _baseline_runs(
+    ctx: Context,
+    suggestions: Mapping[str, tuple[Draft, Experiment]],
+    firsts: Mapping[str | None, Mapping[str, ExperimentRow]],
+) -> list[CandidateState]:
+    """Returns the suggested runs of baselines, and the claims that were run as often as planned, which they serve."""
+    proposals = ctx.cached(Proposals)
+    found: list[CandidateState] = []
+    known: dict[str, ExperimentRow] = {}
+    for name, (draft, preview) in suggestions.items():
+        source = draft.arguments.get("extends")
+        if isinstance(source, str) and preview.design.claim is None:
+            baseline = ctx.need(EXPERIMENT, ctx.need(EXPERIMENT, source).body.get("extends") or source)
+            parts = (baseline.id, *baseline.body.get("extended_by", []))
+            runs = [run for id in parts for run in ctx.store.find(RUN, experiment_id=id)]
+            found.append({**proposals.baseline(name, baseline, runs), "n_left": preview.design.replicates})
+            known[baseline.id] = baseline
+    for hypothesis_id, predictions in firsts.items() if known else ():
+        for experiment in ctx.store.find(EXPERIMENT, hypothesis_id=hypothesis_id):
+            design = experiment.body["design"]
+            if experiment.body["status"] not in ("complete", "analysed") or design["baseline"] not in known:
+                continue
+            weighed = as_weighed(experiment.body, predictions.get(design_key(experiment.body)))
+            if weighed is None:
+                continue
+            runs = [*ctx.store.find(RUN, experiment_id=experiment.id)]
+            runs += ended_elsewhere(ctx, experiment.body, experiment.id)
+            row = proposals.candidate(experiment.id, weighed, runs, *baseline_of(ctx, weighed["design"]))
+            found += [{**row, "n_left": 0}] if row is not None else []
+    return found
 
 
 def _rescored(ctx: Context, id: str, score: Score) -> Experiment:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -388,18 +388,38 @@ def _worst_case(experiment: ExperimentRow, gpus: Sequence[int]) -> Hours:
 
 
 def _seed(ctx: Context, experiment: ExperimentRow, replicate: int) -> int:
-    design = experiment.body["design"]
-    shared = design["baseline"] if design["paired"] and isinstance(design["baseline"], str) else None
-    shared = shared or experiment.body.get("renews")  # what is run anew keeps the seeds that others share
-    if shared is None:
-        return seed_of(ctx.config.project_id, experiment.id, replicate)
+    """Returns the seed of a replicate: that of its baseline's one of the same number, where the two share seeds.
+
+    What extends an experiment goes on with its seeds, so that a claim and its baseline share them however often either
+    is extended; what is run anew keeps the seeds that others share.
+    """
+    body = experiment.body
+    own = body.get("extends") or experiment.id
+    shared = body["design"]["baseline"] if body["design"]["paired"] else None
+    root = shared if isinstance(shared, str) else body.get("renews") or own
+    number = replicate + next((start for id, start, _ in _parts(ctx, own) if id == experiment.id), 0)
+    if root == own:
+        return seed_of(ctx.config.project_id, root, number)
     recorded = [
         run.body["seed"]
-        for run in ctx.store.find(RUN, experiment_id=shared)
-        if run.body["replicate"] == replicate and not run.body["chosen_seed"] and run.body.get("is_seed_known", True)
+        for id, start, size in _parts(ctx, root)
+        if start < number <= start + size
+        for run in ctx.store.find(RUN, experiment_id=id)
+        if start + run.body["replicate"] == number
+        and not run.body["chosen_seed"]
+        and run.body.get("is_seed_known", True)
     ]  # what the partner ran with, which an earlier version may have drawn otherwise
-    drawn = seed_of(ctx.config.project_id, shared, replicate)
+    drawn = seed_of(ctx.config.project_id, root, number)
     return drawn if not recorded or recorded[-1] is None else int(recorded[-1])
+
+
+def _parts(ctx: Context, root: str) -> Iterator[tuple[str, int, int]]:
+    """Yields an experiment and what extends it, each with how many replicates come before it and how many it has."""
+    start = 0
+    for id in (root, *ctx.need(EXPERIMENT, root).body.get("extended_by", [])):
+        size = ctx.need(EXPERIMENT, id).body["design"]["replicates"]
+        yield id, start, size
+        start += size
 
 
 def _planned(
