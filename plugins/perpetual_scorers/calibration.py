@@ -18,7 +18,7 @@ from perpetual.science.judgement import judge
 from perpetual_scorers.earlier_rule import log_odds
 from perpetual_scorers.figures import Said, brier_score, calibration_error, interval, said_true
 
-__all__ = ["CalibrationRow", "StoppingRow", "calibration", "optional_stopping"]
+__all__ = ["CalibrationRow", "StoppingRow", "calibration", "optional_stopping", "runs_needed"]
 
 BASELINE_RUNS = 4
 LOOKS = 50
@@ -219,3 +219,41 @@ def optional_stopping(nulls: int = 2000, seed: int = 1) -> list[StoppingRow]:
     return [
         StoppingRow(rule, bound, *row) for (rule, bound), row in zip(_STOPPING, zip(*shares, strict=True), strict=True)
     ]
+
+
+# --- shared seeds -----------------------------------------------------------------------------------------------------
+
+_PLANNED_NOISE, _PLANNED_SPREAD = 0.8, 0.2  # of an effect of 1
+_LIKELY = 0.8
+
+
+def runs_needed(
+    threshold: float, correlation: float, *, paired: bool, trials: int = 300, most: int = 60, seed: int = 7
+) -> int | None:
+    """Returns the least runs of a claim, with as many of its baseline, that support a true effect four times in five.
+
+    Args:
+        threshold: the confidence that supports.
+        correlation: of two runs on one seed.
+        paired: whether the two arms share their seeds.
+        trials: simulated claims of each size, judged once.
+        most: runs from which on None is answered.
+        seed: of all that is drawn.
+    """
+
+    def supports(rng: Random, size: int) -> bool:
+        mean = 1.0 + rng.gauss(0.0, _PLANNED_SPREAD)
+        arms = []
+        luck = [rng.gauss(0.0, math.sqrt(correlation)) for _ in range(size)]
+        for shift in (mean, 0.0):
+            own = luck if paired else [rng.gauss(0.0, math.sqrt(correlation)) for _ in range(size)]
+            noise = math.sqrt(1 - correlation)
+            arms.append([shift + _PLANNED_NOISE * (each + rng.gauss(0.0, noise)) for each in own])
+        p = _judged(arms[0], arms[1], _PLANNED_SPREAD, _PLANNED_NOISE, paired=paired)
+        return p >= threshold
+
+    for size in range(2, most):
+        rng = Random(f"runs:{seed}")
+        if sum(supports(rng, size) for _ in range(trials)) >= _LIKELY * trials:
+            return size
+    return None

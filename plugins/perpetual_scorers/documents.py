@@ -79,7 +79,7 @@ class PolicyComparison(TypedDict):
     `right_ratio` is of right verdicts after 40 run-hours (above 1: better), `hours_ratio` of run-hours until half of
     the hypotheses are rightly decided (below 1: better), `total_ratio` of those until all are decided. Null where the
     other one has nothing to be compared with. `threshold` is that of the policy; where it differs from
-    `against_threshold` it is the lowest at which the policy errs no more often than the other one (`equal_error`).
+    `against_threshold` it is the lowest at which the policy errs at most as often as the other one (`equal_error`).
     `says` is helps, worse, or no difference, as the interval of the difference of right verdicts lies.
     """
 

@@ -111,7 +111,7 @@ class Comparison:
     `right_ratio` is of right verdicts after 40 run-hours (above 1: better), `hours_ratio` of run-hours until half of
     the hypotheses are rightly decided (below 1: better), `total_ratio` of those until all are decided. `threshold` is
     that of the policy, `against_threshold` that of the other one; where they differ, the policy's is the lowest at
-    which it errs no more often than the other one (`equal_error`). `says` is helps, worse, or no difference, as the
+    which it errs at most as often as the other one (`equal_error`). `says` is helps, worse, or no difference, as the
     interval of the difference of right verdicts after 40 run-hours lies.
     """
 
