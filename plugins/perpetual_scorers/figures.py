@@ -259,7 +259,7 @@ Played = dict[tuple[str, Cell], Sequence[Episode]]
 def compared(played: Played, policy: str, key: str = "", *, other_rules: Container[str] = ()) -> list[Comparison]:
     """Returns `policy` against every other one at its threshold, and against `other_rules` at equal realised error too.
 
-    At equal error it is taken at its lowest threshold that errs no more often: a rule that is more careful at a
+    At equal error it is taken at its lowest threshold that errs at most as often: a rule that is more careful at a
     threshold than another one is slower there, and is no worse for it.
     """
     found = []
