@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MOST_IN_PLAY = 150
 ETA = 3  # one setting in three goes on to the next rung
 FINALISTS = 4  # and this many at least: a short run only hints at a full one
+_RUNS_EACH = 4  # full runs for which one more setting is let through, where the budget goes on
 
 _STARTS = 4  # settings that are spread out before the model chooses, and one more for each number of a setting
 _FENCE = 2.0  # a value is counted as no further below the lower quartile than this many times the best is above it
@@ -187,8 +188,9 @@ class Sweep:
 
     def _climber(self, able: Sequence[int]) -> int | None:
         """Returns the setting that successive halving takes to its next rung, the highest first."""
-        room = [min(max(math.ceil(len(self.settings) / ETA**rung), FINALISTS), len(self.settings))
-                for rung in range(self.last + 1)]  # fmt: skip
+        full = sum(len(row.seen) for row in self.settings)
+        least, count = max(FINALISTS, full // _RUNS_EACH), len(self.settings)
+        room = [min(max(math.ceil(count / ETA**rung), least), count) for rung in range(self.last + 1)]
         for rung in range(self.last, 0, -1):
             reached = self._reached(rung)
             top = reached[: room[rung] if len(reached) >= room[rung - 1] else len(reached) // ETA]

@@ -25,7 +25,19 @@ from random import Random
 
 from perpetual.api import UsageError, unknown
 
-__all__ = ["METHODS", "Parameter", "Setting", "Value", "command_of", "parameters_of", "placed", "settings_of"]
+__all__ = [
+    "METHODS",
+    "MOST_SETTINGS",
+    "Parameter",
+    "Setting",
+    "Value",
+    "checked",
+    "command_of",
+    "parameters_of",
+    "placed",
+    "settings_of",
+    "value_of",
+]
 
 Value = str | int | float | bool
 
@@ -97,6 +109,14 @@ class Parameter:
         """Returns whether the parameter exists beside the values that were chosen before it."""
         return self.when is None or chosen.get(self.when) in self.values
 
+    def problem(self, value: Value) -> str | None:
+        """Returns why the parameter cannot have a value, or None."""
+        if self.choices:
+            return None if value in self.choices else f"one of {_listed(self.choices)}"
+        if isinstance(value, str | bool) or not self.low <= value <= self.high or (self.is_whole and value % 1):
+            return f"{'a whole' if self.is_whole else 'a'} number from {self.low:g} to {self.high:g}"
+        return None
+
     def numbers(self, value: Value | None) -> list[float]:
         """Returns what the model sees of a value: a place in [0, 1], or one number for each of three words or more.
 
@@ -154,7 +174,7 @@ def parameters_of(given: Sequence[str], conditions: Sequence[str] = ()) -> list[
         other = found.get(name.strip())
         if other is None:
             raise UsageError(unknown("parameter", name.strip(), found), hint="declare it before: --param opt=sgd,adam")
-        wanted = tuple(_value(word.strip()) for word in values.split(","))
+        wanted = tuple(value_of(word.strip()) for word in values.split(","))
         lacking = [value for value in wanted if value not in other.choices]
         if lacking:
             raise UsageError(f"{other.name} has no choice {lacking[0]}", hint=f"one of {_listed(other.choices)}")
@@ -201,7 +221,7 @@ def _parameter(text: str) -> Parameter:
 
 def _choice(name: str, spec: str) -> Parameter:
     words = [word.strip() for word in spec.split(",")]
-    choices = tuple(map(_value, words))
+    choices = tuple(map(value_of, words))
     if "" in words or len(set(map(str, choices))) < len(choices) or spec.startswith("log:"):
         raise UsageError(f"{name}: {spec!r} is no range and no list of choices", hint=f"--param {_SYNTAX}")
     if len(choices) > MOST_SETTINGS:
@@ -209,8 +229,8 @@ def _choice(name: str, spec: str) -> Parameter:
     return Parameter(name, choices)
 
 
-def _value(word: str) -> Value:
-    """Returns what a word of a list means: a number, true, false, or the word."""
+def value_of(word: str) -> Value:
+    """Returns what a word means: a number, true, false, or the word."""
     if word in ("true", "false"):
         return word == "true"
     try:
@@ -218,6 +238,30 @@ def _value(word: str) -> Value:
     except ValueError:
         return word
     return number if math.isfinite(number) else word
+
+
+def checked(parameters: Sequence[Parameter], values: Mapping[str, Value]) -> dict[str, Value]:
+    """Returns the values of a setting in the order of the parameters.
+
+    Raises:
+        UsageError: for an unknown name, one that is missing or not there beside the others, and a value out of range.
+    """
+    for name in values:
+        if name not in {one.name for one in parameters}:
+            raise UsageError(unknown("parameter", name, [one.name for one in parameters]))
+    found: dict[str, Value] = {}
+    for one in parameters:
+        if one.is_there(found) != (one.name in values):
+            wrong = "is missing" if one.name not in values else f"is not there: it needs {one.when}"
+            raise UsageError(f"the parameter {one.name} {wrong}")
+        if one.name not in values:
+            continue
+        value = values[one.name]
+        problem = one.problem(value)
+        if problem is not None:
+            raise UsageError(f"{one.name} is {problem}, not {value}")
+        found[one.name] = int(value) if one.is_whole else value
+    return found
 
 
 # --- drawing ----------------------------------------------------------------------------------------------------------

@@ -183,15 +183,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--runs", default="16,32,64", help="budgets, in full runs")
     parser.add_argument("--worlds", default=",".join(WORLDS))
+    parser.add_argument("--policies", default=";".join(POLICIES), help="names with semicolons between them")
     parser.add_argument("--noise", type=float, default=NOISE, help="sd of a run, in mde")
     options = parser.parse_args()
     budgets = [int(text) for text in options.runs.split(",")]
-    rows = bench(worlds=options.worlds.split(","), budgets=budgets, sweeps=options.sweeps, seed=options.seed,
-                 noise=options.noise)  # fmt: skip
+    policies = {name: POLICIES[name] for name in options.policies.split(";")}
+    rows = bench(policies, worlds=options.worlds.split(","), budgets=budgets, sweeps=options.sweeps,
+                 seed=options.seed, noise=options.noise)  # fmt: skip
     print("| world | policy |", " | ".join(f"{budget} runs" for budget in budgets), "|")  # noqa: T201
     print("|---|---|" + "---|" * len(budgets))  # noqa: T201
     for world in dict.fromkeys(row.world for row in rows):
-        for name in POLICIES:
+        for name in policies:
             cells = [
                 f"{r.regret:.3f} [{r.low:.3f}, {r.high:.3f}]" for r in rows if (r.world, r.policy) == (world, name)
             ]

@@ -1,4 +1,4 @@
-"""The commands `sweep new|list|show|next|approve|run|claim`. Loaded by the command line when one of them is called."""
+"""The commands `sweep new|list|show|add|next|approve|run|claim`. Loaded when one of them is called."""
 
 from __future__ import annotations
 
@@ -148,6 +148,23 @@ def show(cli: CliContext, id: str) -> None:
     from perpetual_scorers import sweeps
 
     _answer(cli, sweeps.show(cli.lab, id))
+
+
+@sweep.command()
+@click.argument("id", metavar="ID")
+@click.argument("values", nargs=-1, required=True, metavar="NAME=VALUE...")
+@json_option
+@pass_cli
+def add(cli: CliContext, id: str, values: tuple[str, ...]) -> None:
+    """Add one setting to the sweep ID, with a value for each parameter that it has."""
+    from perpetual_scorers import sweeps
+    from perpetual_scorers.space import value_of
+
+    pairs = [text.partition("=") for text in values]
+    wrong = next((name for name, sign, _ in pairs if not sign), None)
+    if wrong is not None:
+        raise UsageError(f"a setting is NAME=VALUE, not {wrong!r}", hint=f"perpetual sweep add {id} lr=0.01")
+    _answer(cli, sweeps.grow(cli.lab, id, [{name: value_of(value) for name, _, value in pairs}]))
 
 
 @sweep.command(name="next")

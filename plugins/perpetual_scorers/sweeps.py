@@ -24,7 +24,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from perpetual.api import Conflict, NotFound, NotPermitted, PerpetualError, UsageError, to_json
 from perpetual.science import propose
 from perpetual.toolkit.units import counted, finite, shown_number
-from perpetual_scorers.space import Parameter, Value, command_of, parameters_of, settings_of
+from perpetual_scorers.space import (
+    MOST_SETTINGS,
+    Parameter,
+    Value,
+    checked,
+    command_of,
+    parameters_of,
+    placed,
+    settings_of,
+)
 from perpetual_scorers.standing import Standing, standing
 
 if TYPE_CHECKING:
@@ -39,7 +48,19 @@ if TYPE_CHECKING:
         SweepSetting,
     )
 
-__all__ = ["approve", "claim", "claimed", "digest_of", "listed", "new", "next_runs", "run", "show"]
+__all__ = [
+    "approve",
+    "claim",
+    "claimed",
+    "digest_of",
+    "grow",
+    "listed",
+    "new",
+    "next_runs",
+    "parameters_in",
+    "run",
+    "show",
+]
 
 SWEEP, TRIAL = "scorers.sweep", "scorers.trial"
 DEFAULT_RUNS = 2  # for each setting
@@ -279,6 +300,48 @@ def new(
         options=options,
     )
     return show(lab, made.id)
+
+
+def grow(lab: Lab, id: str, settings: Sequence[Mapping[str, Value]]) -> SweepDocument:
+    """Adds settings to a sweep, and answers it; what it has already is left out.
+
+    An approval of the sweep does not cover them: it is approved anew where an agent is to run it.
+
+    Args:
+        settings: the values by parameter.
+
+    Raises:
+        UsageError: for a value out of its range, and beyond the most settings that a sweep may have.
+    """
+    with lab.transaction():
+        record = lab.records(SWEEP).get(id)
+        parameters = parameters_in(record)
+        found = [*record["settings"]]
+        for given in settings:
+            values = checked(parameters, given)
+            if all(one["values"] != values for one in found):
+                found.append({"id": f"s{len(found) + 1}", "values": values, "x": placed(parameters, values)})
+        if len(found) > MOST_SETTINGS:
+            raise UsageError(f"a sweep has at most {MOST_SETTINGS} settings, not {len(found)}")
+        lab.records(SWEEP).update(record.id, settings=found)
+    return show(lab, record.id)
+
+
+def parameters_in(record: Record) -> list[Parameter]:
+    """Returns the parameters of a sweep's record."""
+    return [
+        Parameter(
+            one["name"],
+            tuple(one["choices"] or ()),
+            one["low"] or 0.0,
+            one["high"] or 0.0,
+            is_log=one["log"],
+            is_whole=one["whole"],
+            when=next(iter(one["when"] or {}), None),
+            values=tuple(next(iter((one["when"] or {}).values()), ())),
+        )
+        for one in record["parameters"]
+    ]
 
 
 def _declared(one: Parameter) -> SweepParameter:

@@ -32,7 +32,7 @@ PROMISED = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 130}
 NOWHERE = ("--project", "nowhere-at-all")
 
 
-SWEEP = "sweep new 'echo m={x}' --param x=0..1 --metric m --direction max --runs 2"
+SWEEP = "sweep new 'echo m={x}' --param x=0.0..1 --metric m --direction max --runs 2"
 
 
 class Row(NamedTuple):
@@ -134,6 +134,7 @@ TABLE: dict[str, Row] = {
     ),
     "sweep list": Row("sweep list", "sweeps", "sweep list --cursor x", 2),
     "sweep show": Row("sweep show sweep-1", "sweep", "sweep show sweep-9", 5, (SWEEP,)),
+    "sweep add": Row("sweep add sweep-1 x=0.5", "sweep", "sweep add sweep-1 x", 2, (SWEEP,)),
     "sweep next": Row("sweep next sweep-1 -k 2", "experiments", "sweep next sweep-1 -k 0", 2, (SWEEP,)),
     "sweep approve": Row("sweep approve sweep-1", "sweep", "sweep approve sweep-9", 5, (SWEEP,)),
     "sweep run": Row("sweep run sweep-1 --runs 1 --wait", "sweep", "sweep run sweep-9", 5, (SWEEP,)),

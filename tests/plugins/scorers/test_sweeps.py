@@ -162,6 +162,35 @@ def test_a_wrong_command_is_found_out_early(lab: Lab) -> None:
     assert sweeps.show(lab, id)["best"] is None or sweeps.show(lab, id)["settings"][0]["n"] == 0
 
 
+def test_a_setting_is_added_by_hand(lab: Lab) -> None:
+    id = sweeps.new(
+        lab, "echo {x} {opt} {momentum}", ["x=2..8", "opt=sgd,adam"], conditions=["opt=sgd: momentum=0.8..0.99"],
+        metric="m", direction="max", settings=4, method="random",
+    )["id"]  # fmt: skip
+    added: dict[str, Any] = {"opt": "sgd", "x": 5, "momentum": 0.9}
+    grown = sweeps.grow(lab, id, [added, {"x": 3, "opt": "adam"}, {**added}])
+    assert [item["parameters"] for item in grown["settings"][4:]] == [added, {"x": 3, "opt": "adam"}]
+    assert sweeps.grow(lab, id, [added]) == grown
+    wrong = [
+        ({"x": 5}, "opt is missing"),
+        ({"x": 5, "opt": "sgd"}, "momentum is missing"),
+        ({"x": 5, "opt": "adam", "momentum": 0.9}, "it needs opt"),
+        ({"x": 9, "opt": "adam"}, "a whole number from 2 to 8"),
+        ({"x": 2.5, "opt": "adam"}, "a whole number"),
+        ({"x": "5", "opt": "adam"}, "a whole number"),
+        ({"x": 5, "opt": "lion"}, "one of sgd, adam"),
+        ({"y": 5}, "unknown parameter 'y'"),
+    ]
+    for values, said in wrong:
+        with pytest.raises(UsageError, match=said):
+            sweeps.grow(lab, id, [values])  # type: ignore[list-item]
+    assert run(["sweep", "add", id, "x=8", "opt=adam"]) == 0
+    assert len(sweeps.show(lab, id)["settings"]) == 7
+    many: list[dict[str, Any]] = [{"x": 2, "opt": "sgd", "momentum": 0.8 + n / 10_000} for n in range(500)]
+    with pytest.raises(UsageError, match="at most 500"):
+        sweeps.grow(lab, id, many)
+
+
 # --- approval ---------------------------------------------------------------------------------------------------------
 
 
