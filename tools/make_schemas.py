@@ -41,6 +41,7 @@ from perpetual_devkit.documents import (
     PluginsSearch,
     Uninstall,
 )
+from perpetual_optuna.documents import SweepPruned
 from perpetual_report.documents import Comparison, Report, Verification
 from perpetual_scorers.documents import Aa, AaPlan, BenchPolicy, SweepClaimed, SweepDocument, SweepLine
 from perpetual_scorers.plan_documents import Overturn, Power
@@ -129,6 +130,7 @@ DOCUMENTS: dict[str, Any] = {
     "store_verify": StoreVerify,
     "sweep": SweepDocument,
     "sweep_claim": SweepClaimed,
+    "sweep_pruned": SweepPruned,
     "sweeps": Page[SweepLine],
     "trust": Trust,
     "trust_revoked": TrustRevoked,

@@ -32,7 +32,7 @@ RESERVED: dict[str, frozenset[str]] = {
         "kill", "logs", "mcp", "memory", "methodology", "overturn", "plugins", "plugins.check", "plugins.install",
         "plugins.new", "plugins.remove", "plugins.search", "power", "propose", "queue",
         "rebaseline", "records", "reject", "report", "retry", "run", "runs", "scan", "services", "status", "store",
-        "sweep", "trust", "uninstall", "verify", "wait",
+        "sweep", "sweep.pruned", "sweep.suggest", "trust", "uninstall", "verify", "wait",
     }),
     "gate": frozenset({"immune", "replay"}),
     "gpus": frozenset({"none", "nvml"}),
@@ -61,6 +61,7 @@ GROUPS: dict[str, frozenset[str]] = {
     "plugins": frozenset({"list", "retry", "show"}),
     "services": frozenset({"list", "start", "stop"}),
     "store": frozenset({"compact", "export", "import", "migrate", "stats", "verify"}),
+    "sweep": frozenset({"add", "approve", "claim", "list", "new", "next", "run", "show"}),
     "trust": frozenset({"list", "revoke"}),
 }
 

@@ -135,6 +135,11 @@ TABLE: dict[str, Row] = {
     "sweep list": Row("sweep list", "sweeps", "sweep list --cursor x", 2),
     "sweep show": Row("sweep show sweep-1", "sweep", "sweep show sweep-9", 5, (SWEEP,)),
     "sweep add": Row("sweep add sweep-1 x=0.5", "sweep", "sweep add sweep-1 x", 2, (SWEEP,)),
+    "sweep suggest": Row("sweep suggest sweep-1 -n 2", "sweep", "sweep suggest sweep-9", 5, (SWEEP,)),
+    "sweep pruned": Row(
+        "sweep pruned sweep-1", "sweep_pruned", "sweep pruned sweep-1 --pruner best", 2,
+        (SWEEP.replace("{x}", "{x} {rung}") + " --rungs 1,3",),
+    ),
     "sweep next": Row("sweep next sweep-1 -k 2", "experiments", "sweep next sweep-1 -k 0", 2, (SWEEP,)),
     "sweep approve": Row("sweep approve sweep-1", "sweep", "sweep approve sweep-9", 5, (SWEEP,)),
     "sweep run": Row("sweep run sweep-1 --runs 1 --wait", "sweep", "sweep run sweep-9", 5, (SWEEP,)),

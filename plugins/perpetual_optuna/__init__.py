@@ -1,0 +1,1 @@
+"""Candidates for sweeps from Optuna's samplers."""
