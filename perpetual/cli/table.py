@@ -26,8 +26,9 @@ KERNEL: dict[str, tuple[str, str]] = {
 # The program's commands, whichever bundled plugin offers them; those of other distributions have a list of their own.
 ORDER = (
     *("init", "status", "brief", "hook", "hypotheses", "propose", "rebaseline", "approve", "reject", "experiments"),
-    *("run", "runs", "logs", "kill", "retry", "wait", "queue", "scan", "evidence", "records", "budget", "memory"),
-    *("methodology", "config", "mcp", "trust", "services", "store", "events", "doctor", "plugins", "completion"),
+    *("sweep", "run", "runs", "logs", "kill", "retry", "wait", "queue", "scan", "evidence", "records", "budget"),
+    *("memory", "methodology", "config", "mcp", "trust", "services", "store", "events", "doctor", "plugins"),
+    "completion",
 )
 
 # Commands that quote nothing that others wrote: under an agent's shell what they write is not fenced.
