@@ -15,6 +15,10 @@ luck = random.Random(int(os.environ["PERPETUAL_SEED"])).gauss(0, 0.1)
 print(f"acc={float(sys.argv[1]) + luck:.6f}")
 """
 
+LEVEL = """import os, sys
+print(f"acc={float(sys.argv[1]) + 0.1 * (int(os.environ['PERPETUAL_RUN'].strip('r')) % 2):.6f}")
+"""
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -29,7 +33,9 @@ def run(lab: Lab, made: Experiment) -> list[int]:
     lab.experiments.approve(made.id)
     lab.runs.launch(made.id, every=True)
     lab.wait([made.id], timeout_s=60)
-    found = {item.replicate: item.seed for item in lab.runs.list(experiment_id=made.id).items}
+    ended = lab.runs.list(experiment_id=made.id).items
+    assert {item.status for item in ended} == {"done"}
+    found = {item.replicate: item.seed for item in ended}
     return [seed for _, seed in sorted(found.items()) if seed is not None]
 
 
@@ -85,6 +91,7 @@ def test_a_baseline_keeps_pace_with_its_claims(project: Path) -> None:
 
 def test_a_thin_baseline_is_picked_before_more_of_its_claims(project: Path) -> None:
     with Lab.open(project) as lab:
+        (lab.root / "train.py").write_text(LEVEL)
         base = baseline_of(lab)
         run(lab, base)
         for effect in (0.0, 0.02, 0.04):
