@@ -130,6 +130,12 @@ def perpetual_propose(
     noise: Annotated[float | None, "The standard deviation between seeds, if known."] = None,
     tau: Annotated[float | None, "The standard deviation between implementations of the same idea."] = None,
     baseline: Annotated[float | str | None, "A number that was measured, or an experiment's id."] = None,
+    baseline_runs: Annotated[int | None, "Runs that a number as baseline was measured with; of a rate, trials."] = None,
+    paired: Annotated[bool | None, "Seeds shared with the baseline's runs: by default, where the baseline is run."] = None,
+    items: Annotated[int | None, "Test items behind each value: the luck of their choice counts."] = None,
+    guards: Annotated[
+        list[str] | None, "What may not get worse by more than a margin, METRIC:max|min:MARGIN: latency_ms:min:5."
+    ] = None,
     kind: Annotated[
         Literal["gaussian", "binary"], "binary: 1 is success, 0 failure, the baseline a rate."
     ] = "gaussian",
@@ -139,6 +145,7 @@ def perpetual_propose(
     ] = None,
     on_crash: Annotated[Literal["supports", "refutes"] | None, "Where the binary claim is that it runs at all."] = None,
     confirmation: Annotated[bool, "It is measured on data that was kept back for this."] = False,
+    underpowered: Annotated[bool, "Also where its known noise hides the mde, which is refused otherwise."] = False,
     changes: Annotated[
         str | None, "code, data or environment: that difference from the baseline experiment is the treatment."
     ] = None,
@@ -196,10 +203,15 @@ def perpetual_propose(
             noise=noise,
             tau=tau,
             baseline=baseline,
+            baseline_runs=baseline_runs,
+            paired=paired,
+            items=items,
+            guards=guards or (),
             kind=kind,
             claim=claim,
             on_crash=on_crash,
             confirmation=confirmation,
+            underpowered=underpowered,
             changes=changes,
             extends=extends,
             replicates=replicates,
