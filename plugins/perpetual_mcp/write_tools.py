@@ -131,7 +131,7 @@ def perpetual_propose(
     tau: Annotated[float | None, "The standard deviation between implementations of the same idea."] = None,
     baseline: Annotated[float | str | None, "A number that was measured, or an experiment's id."] = None,
     baseline_runs: Annotated[int | None, "Runs that a number as baseline was measured with; of a rate, trials."] = None,
-    paired: Annotated[bool | None, "Seeds shared with the baseline's runs: by default, where the baseline is run."] = None,
+    paired: Annotated[bool | None, "Seeds shared with the baseline's runs: the default where it is run."] = None,
     items: Annotated[int | None, "Test items behind each value: the luck of their choice counts."] = None,
     guards: Annotated[
         list[str] | None, "What may not get worse by more than a margin, METRIC:max|min:MARGIN: latency_ms:min:5."

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from perpetual.api import Evidence, Experiment, Run
 from perpetual.science.designs import effect_interval
 from perpetual.science.intervals import Interval, mean_of
-from perpetual.science.rates import luck_of_rate
+from perpetual.science.rates import item_luck, luck_of_rate
 from perpetual.science.versions import declared, matched, samples_of
 from perpetual_report.snapshot import Snapshot, number_of
 
@@ -75,7 +75,7 @@ def effects_of(snapshot: Snapshot) -> dict[str, Effect]:
         parts += [id for part in parts for id in extensions.get(part, ())]
         others = [run for part in parts for run in runs.get(part, ())]
         own = [row for row in own if row.metric == lead.design.metric]
-        found[lead.id] = _effect(lead, names, *_alike(lead, own, others, versions))
+        found[lead.id] = _effect(lead, names, *_alike(lead, own, others, versions), snapshot.scores)
     return found
 
 
@@ -124,7 +124,11 @@ def same_prediction(one: Experiment, other: Experiment, *, spread: bool = False)
 
 
 def _effect(
-    experiment: Experiment, members: tuple[str, ...], rows: tuple[Evidence, ...], others: Sequence[Run]
+    experiment: Experiment,
+    members: tuple[str, ...],
+    rows: tuple[Evidence, ...],
+    others: Sequence[Run],
+    scores: Mapping[str, Sequence[float]],
 ) -> Effect:
     """Returns the effect of a design's counted rows under the prediction of one experiment of it."""
     against = _baseline(experiment, others)
@@ -136,7 +140,7 @@ def _effect(
     here = mean_of(own) if own else None
     there = mean_of(values) if values else None
     if own and there is not None:
-        interval, points, how = _interval(experiment, rows, against)
+        interval, points, how = _interval(experiment, rows, against, scores)
     else:
         interval, points, how = None, (), "its baseline has not run" if own else "nothing measured yet"
     return Effect(
@@ -163,7 +167,10 @@ def _baseline(experiment: Experiment, runs: Sequence[Run]) -> list[tuple[Run, fl
 
 
 def _interval(
-    experiment: Experiment, rows: tuple[Evidence, ...], against: list[tuple[Run, float]] | float | None
+    experiment: Experiment,
+    rows: tuple[Evidence, ...],
+    against: list[tuple[Run, float]] | float | None,
+    scores: Mapping[str, Sequence[float]],
 ) -> tuple[Interval | None, tuple[float, ...], str]:
     """Returns the interval of the fold, and each row's difference from the baseline's mean."""
     design = experiment.design
@@ -183,12 +190,25 @@ def _interval(
         middle = sum(value for _, value in others) / len(others)
     else:
         others = middle = oriented(against)
+    luck = _luck_of(rows, against, scores)
+    if luck is None and design.items:
+        luck = luck_of_rate(raw, design.items)
     interval, how, _ = effect_interval(
         [(seed, oriented(value)) for seed, value in own],
         others,
         tau=design.tau or 0.0,
-        luck=(luck_of_rate(raw, design.items) if design.items else None) or 0.0,
+        luck=luck or 0.0,
         typed_n=design.baseline_runs,
         is_rate=is_rate,
     )
     return interval, tuple(oriented(value) - middle for _, value in own), how
+
+
+def _luck_of(
+    rows: Sequence[Evidence], against: list[tuple[Run, float]] | float | None, scores: Mapping[str, Sequence[float]]
+) -> float | None:
+    """Returns the sd that the choice of test items gives the effect, by their scores; None as the fold has it."""
+    own = [scores[id] for row in rows if (id := row.run_id) is not None and id in scores]
+    others = [scores[run.id] for run, _ in against if run.id in scores] if isinstance(against, list) else []
+    sizes = {len(each) for each in [*own, *others]}
+    return item_luck(own, others) if own and len(sizes) == 1 and min(sizes) > 1 else None

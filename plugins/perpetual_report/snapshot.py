@@ -44,8 +44,8 @@ class Snapshot:
     """The record after the event `seq`; lists are in the order of creation.
 
     `steps` are those of each hypothesis, by its id; `limits` are (time, GPU-hours or None) of each limit that was set;
-    `methodology` is as it stood then; `designs` tells, by experiment, which of a
-    hypothesis' experiments the fold takes for one design.
+    `methodology` is as it stood then; `designs` tells, by experiment, which of a hypothesis' experiments the fold takes
+    for one design; `scores` are those of the test items, by run.
     """
 
     project: str
@@ -61,6 +61,7 @@ class Snapshot:
     methodology: Mapping[str, Any]
     notes: tuple[Note, ...]
     designs: Mapping[str, str]
+    scores: Mapping[str, Sequence[float]]
 
     @property
     def at(self) -> str:
@@ -125,6 +126,7 @@ def take(lab: Lab, *, seq: int | None = None, debits: int | None = None) -> Snap
         methodology=lab.settings.methodology_at(seq),
         notes=tuple(note for note in everything(lab.memory.list) if note.path in told["note_written"]),
         designs={item.id: lab.experiments.design_of(item) for item in experiments},
+        scores={id: found for id in told["run_created"] if (found := lab.runs.item_scores(id)) is not None},
     )
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from perpetual import Lab
 from perpetual.toolkit.item_scores import MOST, pack, unpack
+from perpetual_report.effects import effects_of
+from perpetual_report.snapshot import take
 from tests.support import until
 
 PROGRAM = """
@@ -83,3 +85,9 @@ def test_scores_of_both_arms_make_their_items_luck_count(project: Path) -> None:
         _, assumes, counted = measured(lab, "scores")
         assert "one_test_set" not in assumes
         assert counted > alone  # the items' luck makes the effect less certain
+        for id, effect in lab.evidence.effects("h2").items():
+            interval = effects_of(take(lab))[id].interval
+            assert interval is not None
+            assert (interval.low, interval.high) == (effect["low"], effect["high"]), "the report says the same"
+        assert lab.runs.item_scores("r1") is None
+        assert len(lab.runs.item_scores("r12") or ()) == 100

@@ -156,6 +156,14 @@ class Runs:
 
         return measure.read_again(self._ctx, run_id)
 
+    def item_scores(self, run_id: str) -> Sequence[float] | None:
+        """Returns the scores of the test items behind a run's metric, as recorded; None where it gave none."""
+        from perpetual.lab.kinds import RUN
+        from perpetual.toolkit.item_scores import unpack
+
+        packed = self._ctx.need(RUN, run_id).body.get("items")
+        return None if packed is None else unpack(packed)
+
     def logs(self, run_id: str, *, stderr: bool = False, tail: int | None = None, raw: bool = False) -> Logs:
         """Returns the last `tail` lines of a run's output (None: all), at most its last MiB, line ends as newlines.
 
