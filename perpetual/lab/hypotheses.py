@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from perpetual.errors import UsageError
 from perpetual.lab.context import Context
+from perpetual.lab.evidence.family import prior_of
 from perpetual.lab.kinds import HYPOTHESIS
 from perpetual.lab.ledger.hypotheses import (
     HypothesisRecords,
@@ -36,7 +37,7 @@ class Hypotheses:
         self,
         statement: str,
         *,
-        prior: float = 0.5,
+        prior: float | None = None,
         metric: str | None = None,
         direction: str | None = None,
         mde: float | None = None,
@@ -50,7 +51,7 @@ class Hypotheses:
 
         Args:
             statement: the claim, in words.
-            prior: how likely it is before any evidence, from 0.25 to 0.75.
+            prior: how likely it is before any evidence, from 0.25 to 0.75; None is what the methodology's `prior` says.
             metric: what its experiments measure, with `direction` ("max" or "min"), `mde` (the smallest
                 effect worth having, in the metric's units) and `baseline` (a number or an experiment's id).
             params: a grid of values to try, e.g. `{"lr": [0.1, 0.01]}`.
@@ -64,7 +65,8 @@ class Hypotheses:
         text = bounded(" ".join(statement.split()), "the statement")
         if not text:
             raise UsageError("a hypothesis needs a statement", hint='for example "warm-up lowers val_loss"')
-        check_prior(prior)
+        if prior is not None:
+            check_prior(prior)
         if mde is not None:
             finite(mde, "mde", above=0.0)
         against = baseline_value(self._ctx, baseline)
@@ -75,6 +77,7 @@ class Hypotheses:
             made = self._ctx.recall(tx, idempotency_key, "hypothesis")
             if made is not None:
                 return self._records.get(made)
+            prior = prior_of(self._ctx) if prior is None else prior
             body = {
                 CHECKED: True,
                 "statement": text,

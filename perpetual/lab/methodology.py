@@ -88,6 +88,9 @@ KEYS: dict[str, Key] = {
             "At or above this confidence a hypothesis counts as supported.", minimum=0.5, maximum=0.9999),
         Key("confidence_refute_threshold", "float", 0.2,
             "At or below this confidence a hypothesis counts as refuted.", minimum=0.0001, maximum=0.5),
+        Key("prior", "str", "even",
+            "How likely a claim is beforehand where nothing is said: even (0.5), or empirical: the share of the tested "
+            "claims that seem true, once ten are decided, from 0.25 to 0.75.", choices=("even", "empirical")),
         Key("min_replicates", "int", 2, "Measured runs a hypothesis needs before it can be decided.", minimum=1),
         Key("require_confirmation", "bool", False,
             "Whether a hypothesis is supported only once an experiment proposed as --confirmation speaks for it too."),

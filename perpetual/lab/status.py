@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from perpetual.brief import for_agents
 from perpetual.lab.context import Context
+from perpetual.lab.evidence.family import tested
 from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, NOTE, RUN, ExperimentRow, HypothesisRow, NoteRow
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.permissions import for_agent, shown_version
@@ -128,23 +129,22 @@ class Status:
 
     def _family(self) -> FamilyNow:
         """Returns what is said of all tested claims together; a decision by hand was no test."""
-        bodies = [item.body for item in self._ctx.store.find(HYPOTHESIS)]
-        tested = [body for body in bodies if body.get("n_measured") and body.get("decided_by") in (None, "evidence")]
-        for_it = {body["id"]: body["e_support"] for body in tested}
-        supported = [body["id"] for body in tested if body["status"] == "supported"]
+        bodies = tested(self._ctx)
+        for_it = {body["id"]: body["e_support"] for body in bodies}
+        supported = [body["id"] for body in bodies if body["status"] == "supported"]
         alpha = self._ctx.config.methodology["alpha"] or ALPHA
         # At most one of a claim's two e-values is of a statement that is true, so the larger one serves for both.
-        found = discoveries({body["id"]: max(body["e_support"], body["e_refute"]) for body in tested}, alpha)
+        found = discoveries({body["id"]: max(body["e_support"], body["e_refute"]) for body in bodies}, alpha)
         share = base_rate(for_it.values())
         false = expected_false(for_it, supported, share)
         return {
-            "tested": len(tested),
+            "tested": len(bodies),
             "supported": len(supported),
             "expected_false": false,
-            "base_rate": share if tested else None,
+            "base_rate": share if bodies else None,
             "alpha": alpha,
             "discoveries": found,
-            "sentence": in_words(len(tested), len(supported), false, found),
+            "sentence": in_words(len(bodies), len(supported), false, found, share),
         }
 
     def _counts(self, kind: str, states: Sequence[str]) -> dict[str, int]:

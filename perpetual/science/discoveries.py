@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-__all__ = ["base_rate", "discoveries", "expected_false", "in_words"]
+__all__ = ["ENOUGH", "base_rate", "discoveries", "expected_false", "in_words"]
 
+ENOUGH = 10  # claims that say something of their base rate
 CAP = 99.0  # of an e-value here: no claim is taken for surer
 _BISECTIONS = 30
 _LISTED = 10
@@ -68,7 +69,7 @@ def expected_false(e_values: Mapping[str, float], supported: Collection[str], sh
     return math.fsum((1 - share) / (share * min(e_values[name], CAP) + 1 - share) for name in supported)
 
 
-def in_words(tested: int, supported: int, false: float, found: Sequence[str]) -> str:
+def in_words(tested: int, supported: int, false: float, found: Sequence[str], share: float | None = None) -> str:
     """Returns on one line what is said of all tested claims together.
 
     Args:
@@ -76,6 +77,7 @@ def in_words(tested: int, supported: int, false: float, found: Sequence[str]) ->
         supported: how many of them are supported.
         false: how many of the supported are expected to be false.
         found: the discoveries.
+        share: the base rate, which is named where ten claims or more were tested.
     """
     about = "under 0.1" if false < 0.1 else f"about {false:.1f}"
     said = f"{supported} supported, {about} of them expected to be false; " if supported else ""
@@ -83,4 +85,5 @@ def in_words(tested: int, supported: int, false: float, found: Sequence[str]) ->
     which = f" ({listed})" if found else ""
     return (
         f"{said}{len(found)} of {tested} tested {'stands' if len(found) == 1 else 'stand'} when taken together{which}"
+        f"{f'; about {share:.0%} of such claims are true' if share is not None and tested >= ENOUGH else ''}"
     )

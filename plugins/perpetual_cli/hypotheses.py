@@ -25,7 +25,9 @@ def hypotheses() -> None:
 
 @hypotheses.command()
 @click.argument("statement")
-@click.option("--prior", type=float, default=0.5, show_default=True, help="0.25 to 0.75: how likely it is beforehand.")
+@click.option(
+    "--prior", type=float, help="0.25 to 0.75: how likely it is beforehand.  [default: 0.5, see methodology: prior]"
+)
 @click.option("--metric", help="What its experiments measure, as their runs print it.")
 @click.option("--direction", metavar="max|min", help="Whether more or less of the metric is better.")
 @click.option("--mde", type=float, help="The smallest effect worth having, in the metric's units.")
@@ -38,7 +40,7 @@ def hypotheses() -> None:
 def add(
     cli: CliContext,
     statement: str,
-    prior: float,
+    prior: float | None,
     metric: str | None,
     direction: str | None,
     mde: float | None,

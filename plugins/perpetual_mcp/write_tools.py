@@ -90,7 +90,7 @@ def perpetual_hypotheses(
             raise UsageError("add needs the claim", hint='text="warm-up lowers val_loss"')
         made = lab.hypotheses.add(
             text,
-            prior=0.5 if prior is None else prior,
+            prior=prior,
             metric=metric,
             direction=direction,
             mde=mde,

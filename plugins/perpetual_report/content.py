@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from perpetual.api import Evidence, Experiment, Hypothesis, Run
-from perpetual.science.discoveries import discoveries, expected_false
+from perpetual.science.discoveries import ENOUGH, base_rate, discoveries, expected_false
 from perpetual.toolkit.causes import cause_of
 from perpetual.toolkit.claims import WORDS, effect_word
 from perpetual_report.effects import effects_of, same_prediction
@@ -488,10 +488,15 @@ def _discoveries(snapshot: Snapshot, book: Book) -> dict[str, object]:
     # At most one of a claim's two e-values is of a statement that is true, so the larger one serves for both.
     found = discoveries({id: max(item.e_support, item.e_refute) for id, item in records.items()}, alpha)
     supported = [id for id, item in records.items() if item.status == "supported"]
-    false = expected_false({id: item.e_support for id, item in records.items()}, supported)
+    for_it = {id: item.e_support for id, item in records.items()}
+    share = base_rate(for_it.values())
+    false = expected_false(for_it, supported, share)
     return {
         "supported": book.count("discoveries.supported", len(supported), source),
         "expected_false": book.number("discoveries.expected_false", false, source, form=".2g"),
+        "base_rate": book.number(
+            "discoveries.base_rate", share if len(records) >= ENOUGH else None, source, form=".0%"
+        ),
         "alpha": book.number("discoveries.alpha", alpha, f"methodology{snapshot.at}", form="g"),
         "declared": declared is not None,
         "k": book.count("discoveries.k", len(found), source),
