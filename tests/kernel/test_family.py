@@ -8,18 +8,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.cli.app import run
-
-
-def decided(lab: Lab, effects: list[float]) -> None:
-    """Runs a claim of each effect, against a number; noise of a tenth of the mde."""
-    made = []
-    for effect in effects:
-        claim = lab.hypotheses.add(f"{effect} better", metric="acc", direction="max", mde=0.1, baseline=0.5)
-        command = f"printf 'acc={0.5 + effect:.3f}%d' $((${{PERPETUAL_SEED}} % 10))"
-        made.append(lab.experiments.propose(claim.id, command=f'sh -c "{command}"', replicates=4).id)
-        lab.experiments.approve(made[-1])
-        lab.runs.launch(made[-1], every=True)
-    lab.wait(made, timeout_s=100)
+from tests.decided import decided
 
 
 @pytest.mark.slow

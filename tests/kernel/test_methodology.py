@@ -16,6 +16,7 @@ from perpetual.errors import NotPermitted, PerpetualError, Refused, UsageError
 from perpetual.lab.methodology import KEYS
 from perpetual.records import Experiment
 from perpetual.registry import Registry
+from tests.decided import decided
 
 
 def _run(lab: Lab, experiment: Experiment, count: int = 1) -> None:
@@ -193,12 +194,18 @@ def _edited(lab: Lab) -> str:
         return problem.code
 
 
+def _prior_of_the_next(lab: Lab) -> float:
+    decided(lab, [-0.211] * 10)
+    return lab.hypotheses.add("one like the others").prior
+
+
 # key -> (other keys that must be set for it to matter, the changed value, what to look at, before, after)
 _KEYS: dict[str, tuple[dict[str, Any], Any, Callable[[Lab], Any], Any, Any]] = {
     "exploration_strategy": ({}, "coin", _ranked, "InformationGain", "Coin"),
     "proposal_batch_size": ({}, 1, _grid_proposals, 3, 1),
     "confidence_support_threshold": ({}, 0.9999, lambda lab: _verdict(lab, "1.5"), "supported", "open"),
     "confidence_refute_threshold": ({}, 0.0001, lambda lab: _verdict(lab, "0.7"), "refuted", "open"),
+    "prior": ({}, "empirical", _prior_of_the_next, 0.5, 0.25),
     "min_replicates": ({}, 3, lambda lab: _verdict(lab, "1.5"), "supported", "open"),
     "require_confirmation": ({}, True, lambda lab: _verdict(lab, "1.5"), "supported", "open"),
     "min_information_gain_bits": ({"min_replicates": 1}, 0.99, _parked, "launched", "parked"),
