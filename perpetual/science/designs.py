@@ -54,6 +54,7 @@ class _Arms(NamedTuple):
     base: list[float]
     base_seeds: list[object]
     tamed: tuple[_Arms, int] | None = None  # without its outliers, and how many there were, once that is known
+    lost_pairs: tuple[tuple[float, float], ...] = ()  # each lost run with the mean of the other arm
 
 
 class _Terms(NamedTuple):
@@ -185,11 +186,14 @@ def _imputed(arms: _Arms, sign: float, lost: _Lost) -> _Arms:
     own[0] += [bad(bad(seen), seen[0] if last is None else last) for last in own_lost]
     best = good(arms.base) if arms.base else 0.0
     base = arms.base + [best if last is None else good(best, last) for last in base_lost if arms.base]
+    middle, other = math.fsum(measured) / len(measured), math.fsum(arms.base) / max(len(arms.base), 1)
+    pairs = [(value, other) for value in own[0][len(arms.own[0]) :]]
     return _Arms(
         own,
         [arms.seeds[0] + [None] * len(own_lost), *arms.seeds[1:]],
         base,
         arms.base_seeds + [None] * (len(base) - len(arms.base)),
+        lost_pairs=(*pairs, *((middle, value) for value in base[len(arms.base) :])),
     )
 
 
@@ -221,6 +225,8 @@ def _log_e(arms: _Arms, settings: _Terms, sign: float, edges: Sequence[float]) -
     )  # fmt: skip
     if not settings.is_paired or len(pairs) < 2:
         return alone
+    # A run that is lost is a pair that is lost, whichever seed it had.
+    pairs = [*pairs, *(sign * (mine - edges[0] - theirs) for mine, theirs in arms.lost_pairs)]
     together = paired(pairs, tau=_tau_of_mean(settings.tau, own), luck=settings.luck)
     # A fixed mean of the two, which is an e-value; the better of them would not be one.
     return either(alone, log_e(together, planned=settings.planned))

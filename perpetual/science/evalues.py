@@ -4,7 +4,7 @@ Pure. Imported by `perpetual.science.evidence`, `judge` and by previews. Effects
 and differenced from the baseline's mean, in the metric's units; logarithms are natural.
 
 The e-value of an effect above a boundary is a ratio of two densities of the t statistic: effects of standard size
-delta > 0, under half-normal priors of several scales, against none. With one noise for both arms it is the right-Haar
+delta > 0, under priors of several scales, against none. With one noise for both arms it is the right-Haar
 ratio, a supermartingale for every effect at or below the boundary and every noise. Sources: Perez-Ortiz, Lardy, de
 Heide and Gruenwald (2024), E-statistics, group invariance and anytime-valid testing, Annals of Statistics 52; Wang and
 Ramdas (2025), Anytime-valid t-tests and confidence sequences for Gaussian means with unknown variance, Sequential
@@ -24,8 +24,12 @@ from perpetual.science.intervals import student_quantile
 __all__ = ["CASH", "Arm", "Statistic", "arm", "either", "half_width", "log_e", "paired", "two_arms", "winsorised"]
 
 CASH = 0.1  # share of the stake that is kept: pays for Welch's approximation, and bounds a loss
-SCALES = ((0.5, 0.2), (1.0, 0.3), (2.0, 0.25), (4.0, 0.15), (12.0, 0.1))  # of effects in units of the noise, weights
-PLANNED = ((1.0, 0.35), (2.0, 0.15))  # the same around a declared effect, where the noise was declared too
+# Half-normal priors of effects in units of the noise, and their weights. A bump of scale b is twice the half-normal of
+# b less that of b / 2: a prior that is none at no effect and highest at about b. Those of 0.5, 1, 2 and 4 have the
+# weights 0.2, 0.35, 0.25 and 0.1; the largest effects are a half-normal's. Effects that are next to none would else
+# take half of the stake: Johnson and Rossell (2010), On the use of non-local prior densities, JRSS B 72.
+SCALES = ((0.25, -0.2), (0.5, 0.05), (1.0, 0.45), (2.0, 0.4), (4.0, 0.2), (12.0, 0.1))
+PLANNED = ((0.5, -0.5), (1.0, 1.0))  # half of the stake on a bump at a declared effect, if its noise was declared
 INTERVAL_SCALES = ((1.0, 0.4), (4.0, 0.3), (400.0, 0.3))  # of the confidence sequence
 INTERVAL_SHARE = 0.7  # of alpha: pays for Welch's approximation, as CASH does
 _LEAST_PLANNED = 1e-6  # in units of the noise; beyond either end a plan says nothing
@@ -107,18 +111,23 @@ def log_e(found: Statistic | None, *, planned: float | None = None) -> float:
         scales = [*((planned * scale, weight) for scale, weight in PLANNED), *((s, w * share) for s, w in SCALES)]
     if found.fixed > 0:
         # Luck that was declared counts beside the noise, and never makes the noise better known than it was measured.
-        return min(log_e(found._replace(fixed=0.0), planned=planned), log_e(found.with_luck(), planned=planned))
+        noise = found.n * found.v
+        beside = planned and planned * math.sqrt(noise / max(noise, found.fixed))  # in units of the luck
+        return min(log_e(found._replace(fixed=0.0), planned=planned), log_e(found.with_luck(), planned=beside))
     t, df = found.t, found.nu + 1
     x = t * t / found.nu
-    logs = [math.log(CASH)]
+    logs, weights = [0.0], [CASH]
     for scale, weight in scales:  # the ratio of densities of t: effects under a half-normal prior against none
         more = found.n * scale * scale
         far = x * more / (1 + more + x)
         gain = math.log1p(far)
         tail = _log_tail(far, gain, df)
         below = math.log1p(-math.exp(tail)) if t > 0 else tail
-        logs.append(math.log(2 * (1 - CASH) * weight) - math.log1p(more) / 2 + df / 2 * gain + below)
-    return _log_sum(logs)
+        logs.append(df / 2 * gain + below - math.log1p(more) / 2)
+        weights.append(2 * (1 - CASH) * weight)
+    peak = max(logs)
+    whole = math.fsum(weight * math.exp(each - peak) for weight, each in zip(weights, logs, strict=True))
+    return max(peak + math.log(whole) if whole > 0 else -math.inf, math.log(CASH))
 
 
 def _log_tail(far: float, log_far: float, nu: float) -> float:

@@ -269,6 +269,12 @@ def _number(run: Mapping[str, object], key: str) -> float | None:
     return min(max(float(value), -_WILD), _WILD) if is_finite(value) else None
 
 
+def _lost(runs: Sequence[_Run]) -> list[float | None]:
+    """Returns the last values of runs that gave none, but for those whose seed was run again and gave one."""
+    again = {run.seed for run in runs if run.value is not None and run.seed is not None}
+    return [run.last for run in runs if run.value is None and run.seed not in again]
+
+
 def _seed(seed: object) -> str | None:
     """Returns a seed as text, the same for 1, 1.0 and "1"."""
     if seed is None or isinstance(seed, str):
@@ -342,9 +348,9 @@ def _design(
     """Returns a design of one version, and its rows."""
     own, others = match.sample.items, match.baseline.items
     metric = None if claim.get("metric") is None else str(claim["metric"])
-    values, lost = _merged(own, kind), [run.last for run in own if run.value is None]
+    values, lost = _merged(own, kind), _lost(own)
     base = _merged(others, kind)
-    base_lost = [run.last for run in others if run.value is None]
+    base_lost = _lost(others)
     if _is_runs(baseline) and not base:
         return {"model": "gaussian", "mu1": 1.0, "mu0": 0.0, "metric": metric, "baseline_id": shared}, []
     if kind == "binary":

@@ -74,7 +74,7 @@ def expected_log_e(t2: float, nu: float, n: float) -> float:
         within = 1 + x / spread
         tail = 1 + math.erf(math.sqrt(half * x * (1 - 1 / spread) / within))
         total += weight * tail * peak * within**-half / math.sqrt(spread)
-    return math.log(total)
+    return math.log(max(total, CASH))
 
 
 @lru_cache(maxsize=8192)

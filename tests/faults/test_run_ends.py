@@ -59,11 +59,15 @@ def _forge(lab: Lab, id: str, **changes: object) -> None:
 
 
 def _kill_both(lab: Lab, id: str) -> None:
-    started = rundir.read_started(lab.runs.log_dir(id))
+    """Kills supervisor and program, and waits for what the program had started."""
+    folder = lab.runs.log_dir(id)
+    started = rundir.read_started(folder)
     assert started is not None
     assert started.child is not None
     die(started.supervisor)
     die(started.child)
+    nonce = json.loads((folder / "started.json").read_text())["nonce"]
+    until(lambda: not [*rundir.processes_of(folder, nonce)])
 
 
 @pytest.mark.parametrize(

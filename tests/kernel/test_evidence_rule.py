@@ -50,14 +50,14 @@ def _found(lab: Lab, hypothesis: Hypothesis) -> Hypothesis:
 
 
 def test_to_improve_is_to_beat_nothing_and_at_least_is_to_beat_the_mde(lab: Lab) -> None:
-    values: list[float | str] = [1.11, 1.12, 1.13]
+    values: list[float | str] = [1.105, 1.12, 1.135]
     improves, at_least = _claim(lab), _claim(lab)
     one = _measured(lab, values, improves, tau=0.0)
     other = _measured(lab, values, at_least, tau=0.0, claim="at_least")
     assert (one.design.claim, one.design.null_effect) == ("improves", None)
     assert (other.design.claim, other.design.null_effect) == ("at_least", 0.1)
     found, beyond = _found(lab, improves), _found(lab, at_least)
-    effects = [value - 1.0 for value in (1.11, 1.12, 1.13)]
+    effects = [value - 1.0 for value in (1.105, 1.12, 1.135)]
     assert found.e_support == pytest.approx(math.exp(log_e_values(effects)[0]))
     assert beyond.e_support == pytest.approx(math.exp(log_e_values([effect - 0.1 for effect in effects])[0]))
     assert (found.status, beyond.status) == ("supported", "open")
@@ -254,7 +254,7 @@ def test_what_is_picked_is_previewed_beside_the_designs_of_its_baseline(lab: Lab
     """The first run of a second design is one more run of the arm that both make."""
     base = _measured(lab, [1.0, 1.03, 0.97, 1.01])
     hypothesis = _claim(lab, base)
-    _measured(lab, [1.11, 1.07, 1.09], hypothesis)
+    _measured(lab, [1.1, 1.058, 1.07], hypothesis)
     assert _found(lab, hypothesis).status == "open"
     second = lab.experiments.propose(hypothesis.id, command="echo acc=1.1", wall_s=60.0)
     lab.experiments.approve(second.id)

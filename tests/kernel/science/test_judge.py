@@ -218,6 +218,19 @@ def test_runs_killed_below_a_number_leave_it_open() -> None:
     assert said(good, 0.0, mde=0.3, tau=0.0)["status"] == "supported"
 
 
+def test_a_pair_whose_run_is_lost_counts_at_the_worst_value_too() -> None:
+    base = [run(value, seed=seed) for seed, value in enumerate((1.0, 1.01, 0.99, 1.0))]
+    own: list[Any] = [run(1.3, seed=0), run(1.33, seed=1)]
+    lost = run(None, seed=2, status="failed")
+    alone, held = (said(each, base, mde=0.1, tau=0.0) for each in (own, [*own, lost]))
+    assert (alone["status"], held["status"]) == ("supported", "open")
+    again = said([*own, lost, run(1.31, seed=2)], base, mde=0.1, tau=0.0)
+    assert again["status"] == "supported", "its seed was run again, and gave a value"
+    assert "lost_runs" in again["cautions"]
+    elsewhere = said([*own, lost, run(1.31, seed=3)], base, mde=0.1, tau=0.0)
+    assert elsewhere["e_support"] < again["e_support"] / 2
+
+
 def test_a_value_that_diverged_is_a_lost_run() -> None:
     for value in (math.nan, math.inf, -math.inf, 10**400, None):
         found = said([*runs(GOOD), run(value)])

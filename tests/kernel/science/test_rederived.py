@@ -24,7 +24,18 @@ def log_integral(log_density: Callable[[float], float], low: float, high: float,
     return peak + math.log(math.fsum(math.exp(x - peak) for x in logs) * width)
 
 
-SHARES = ((0.5, 0.2), (1.0, 0.3), (2.0, 0.25), (4.0, 0.15), (12.0, 0.1))  # of the effects' prior, by its scale
+BUMPS = ((0.5, 0.2), (1.0, 0.35), (2.0, 0.25), (4.0, 0.1))  # of the effects' prior, by where they are
+WIDE = (12.0, 0.1)
+
+
+def prior(delta: float) -> float:
+    """Density of effects in units of the noise: bumps, which are none at no effect, and a wide half-normal."""
+    bumps = math.fsum(
+        share * 4 / scale * (math.exp(-((delta / scale) ** 2) / 2) - math.exp(-2 * (delta / scale) ** 2))
+        for scale, share in BUMPS
+    )
+    scale, share = WIDE
+    return (bumps + share * 2 / scale * math.exp(-((delta / scale) ** 2) / 2)) / math.sqrt(2 * math.pi)
 
 
 def log_t_density(t: float, nu: float, shift: float) -> float:
@@ -41,15 +52,14 @@ def log_t_density(t: float, nu: float, shift: float) -> float:
     return log_integral(log_density, min(middle, 0.0) - 12.0, 2.5, 400)
 
 
-def log_mean_over_effects(t: float, nu: float, n: float, scale: float) -> float:
-    """Log of the density's mean over effects whose size in units of the noise is half-normal of that scale."""
+def log_mean_over_effects(t: float, nu: float, n: float) -> float:
+    """Log of the density's mean over all effects."""
 
     def log_density(log_delta: float) -> float:
         delta = math.exp(log_delta)
-        prior = math.log(2 / math.pi) / 2 - math.log(scale) - (delta / scale) ** 2 / 2
-        return prior + log_delta + log_t_density(t, nu, delta * math.sqrt(n))
+        return math.log(prior(delta)) + log_delta + log_t_density(t, nu, delta * math.sqrt(n))
 
-    return log_integral(log_density, math.log(scale) - 14.0, math.log(scale) + 2.5, 120)
+    return log_integral(log_density, -14.0, 4.2, 400)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +67,7 @@ def log_mean_over_effects(t: float, nu: float, n: float, scale: float) -> float:
 )
 def test_the_e_value_is_an_average_over_effects_and_noises(t: float, nu: float, n: float) -> None:
     null = log_t_density(t, nu, 0.0)
-    mixed = math.fsum(w * math.exp(log_mean_over_effects(t, nu, n, scale) - null) for scale, w in SHARES)
+    mixed = math.exp(log_mean_over_effects(t, nu, n) - null)
     found = log_e(Statistic(t / math.sqrt(n), 1 / n, nu, n))
     assert found == pytest.approx(math.log(0.1 + 0.9 * mixed), abs=2e-4)
 

@@ -256,7 +256,7 @@ FOUND: Aa = {
 
 def test_advice_says_what_to_do() -> None:
     lines = advice(FOUND)
-    assert lines[0].startswith("noise 0.012 (0.008 to 0.024): an effect of 0.02 needs 32 runs an arm, or 126 if")
+    assert lines[0].startswith("noise 0.012 (0.008 to 0.024): an effect of 0.02 needs 28 runs an arm, or 124 if")
     assert any(line.startswith("seeds correlate 0.8 (0.2 to 0.97): pair them") and "5 times" in line for line in lines)
     assert any(line.startswith("100 items at a mean of 0.8: two equally good models differ by 0.057") for line in lines)
     assert any(line.startswith("no drift seen") for line in lines)
@@ -269,7 +269,7 @@ def test_advice_says_only_what_the_figures_carry() -> None:
     assert still[0].startswith("every run measured the same")
     assert not any("pair" in line for line in still)
     unclaimed = advice({**FOUND, "mde": 0.012, "mde_is_noise": True})
-    assert "an effect of that size needs 86 runs an arm, one of twice that 24" in unclaimed[0]
+    assert "an effect of that size needs 81 runs an arm, one of twice that 20" in unclaimed[0]
     odd = advice({**FOUND, "item_luck": None})
     assert any("acc is no share of right answers" in line for line in odd)
     moved: AaDrift = {**NO_DRIFT, "found": True, "p_slope": 0.001, "p_lag1": 0.6, "p_shift": 0.5, "slope": 0.1}
