@@ -15,7 +15,7 @@ share of the stake that is never bet (`CASH`), and measured by `make bench-scien
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -104,7 +104,7 @@ def log_e(found: Statistic | None, *, planned: float | None = None) -> float:
     """
     if found is None:
         return 0.0
-    scales: Iterable[tuple[float, float]] = SCALES
+    scales: Sequence[tuple[float, float]] = SCALES
     if planned is not None:
         planned = min(max(planned, _LEAST_PLANNED), 1 / _LEAST_PLANNED)
         share = 1 - math.fsum(weight for _, weight in PLANNED)
@@ -114,20 +114,19 @@ def log_e(found: Statistic | None, *, planned: float | None = None) -> float:
         noise = found.n * found.v
         beside = planned and planned * math.sqrt(noise / max(noise, found.fixed))  # in units of the luck
         return min(log_e(found._replace(fixed=0.0), planned=planned), log_e(found.with_luck(), planned=beside))
-    t, df = found.t, found.nu + 1
-    x = t * t / found.nu
-    logs, weights = [0.0], [CASH]
-    for scale, weight in scales:  # the ratio of densities of t: effects under a half-normal prior against none
-        more = found.n * scale * scale
+    t, df, n = found.t, found.nu + 1, found.n
+    x, half = t * t / found.nu, df / 2
+    logs = []
+    for scale, _ in scales:  # the ratio of densities of t: effects under a half-normal prior against none
+        more = n * scale * scale
         far = x * more / (1 + more + x)
         gain = math.log1p(far)
         tail = _log_tail(far, gain, df)
-        below = math.log1p(-math.exp(tail)) if t > 0 else tail
-        logs.append(df / 2 * gain + below - math.log1p(more) / 2)
-        weights.append(2 * (1 - CASH) * weight)
-    peak = max(logs)
-    whole = math.fsum(weight * math.exp(each - peak) for weight, each in zip(weights, logs, strict=True))
-    return max(peak + math.log(whole) if whole > 0 else -math.inf, math.log(CASH))
+        logs.append(half * gain + (math.log1p(-math.exp(tail)) if t > 0 else tail) - math.log1p(more) / 2)
+    peak = max(0.0, *logs)
+    ratio = math.fsum([weight * math.exp(each - peak) for (_, weight), each in zip(scales, logs, strict=True)])
+    kept = CASH * math.exp(-peak)
+    return peak + math.log(kept + max(2 * (1 - CASH) * ratio, 0.0)) if kept > 0 or ratio > 0 else math.log(CASH)
 
 
 def _log_tail(far: float, log_far: float, nu: float) -> float:
