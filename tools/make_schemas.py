@@ -43,7 +43,15 @@ from perpetual_devkit.documents import (
 )
 from perpetual_optuna.documents import SweepPruned
 from perpetual_report.documents import Comparison, Report, Verification
-from perpetual_scorers.documents import Aa, AaPlan, BenchPolicy, SweepClaimed, SweepDocument, SweepLine
+from perpetual_scorers.documents import (
+    Aa,
+    AaPlan,
+    BenchPolicy,
+    SweepClaimed,
+    SweepDocument,
+    SweepImportanceDocument,
+    SweepLine,
+)
 from perpetual_scorers.plan_documents import Overturn, Power
 
 FOLDER = Path(__file__).resolve().parent.parent / "plugins" / "perpetual_cli" / "schemas"
@@ -130,6 +138,7 @@ DOCUMENTS: dict[str, Any] = {
     "store_verify": StoreVerify,
     "sweep": SweepDocument,
     "sweep_claim": SweepClaimed,
+    "sweep_importance": SweepImportanceDocument,
     "sweep_pruned": SweepPruned,
     "sweeps": Page[SweepLine],
     "trust": Trust,

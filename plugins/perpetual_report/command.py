@@ -12,7 +12,7 @@ from perpetual.api import CliContext, PerpetualError, json_option, pass_cli, pri
 from perpetual.toolkit.units import counted
 
 if TYPE_CHECKING:
-    from perpetual_report.documents import Verification
+    from perpetual_report.documents import Report, Verification
 
 __all__ = ["compare", "report", "verify"]
 
@@ -33,9 +33,10 @@ def report(cli: CliContext, format_: str, output: Path | None) -> None:
     Every number names the run, and the line of its log, that it came from. Without --output it is printed. HTML is one
     file that fetches nothing; its pictures need the extra `report`. `perpetual verify FILE` checks either.
     """
-    from perpetual_report.document import render, render_html, write
+    from perpetual_report.document import write, written
 
-    text = render_html(cli.lab) if format_ == "html" else render(cli.lab)
+    made = written(cli.lab, format_)
+    text = made.text
     if output is not None:
         try:
             write(output, text)
@@ -43,8 +44,13 @@ def report(cli: CliContext, format_: str, output: Path | None) -> None:
             raise PerpetualError(
                 f"{output} could not be written: {problem.strerror or problem}", hint="choose another file with -o"
             ) from problem
-    document = {"format": format_, "path": os.fspath(output.absolute()) if output else None, "text": text}
-    cli.answer("report", document, f"wrote {output}" if output else text.rstrip(), is_verbatim=True)
+    document: Report = {
+        "format": format_,
+        "path": os.fspath(output.absolute()) if output else None,
+        "text": text,
+        "sections": [{"name": each.name, "title": each.title, "data": each.data} for each in made.sections],
+    }
+    cli.answer("report", {**document}, f"wrote {output}" if output else text.rstrip(), is_verbatim=True)
 
 
 @click.command()

@@ -7,29 +7,37 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from perpetual.toolkit.atomic import write_atomic
-from perpetual.toolkit.contained import contained
 from perpetual_report import plots
 from perpetual_report.content import LIMITS, facts_of
 from perpetual_report.numbers import Book, Number, exact
 from perpetual_report.pictures import COLOURS, drawn_by, plain, require, short
+from perpetual_report.sections import Heading, Picture, Section, Table, sections_of
 from perpetual_report.snapshot import Snapshot, take
+from perpetual_report.words import cell, code, inline
 
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual_report.content import DesignFacts, HypothesisFacts
 
-__all__ = ["UNVERIFIED", "form", "html_of", "inline", "markdown_of", "pictures_of", "render", "render_html", "write"]
+__all__ = ["UNVERIFIED", "form", "html_of", "inline", "markdown_of", "pictures_of", "render", "render_html",
+           "sections_of", "write", "written"]  # fmt: skip
 
 UNVERIFIED = "<!-- From here on nothing is verified: titles of notes may change, and plugins write what they like. -->"
 _CAPS = {"verdicts": 1000}  # lines of the tables that are not bounded in the facts: a name and a few numbers each
 _APART = ("command.py", "comparison.py", "plugin.py", "tool.py", "verification.py")  # what shapes no report
-_MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_[]<>|#"})
+
+
+class Written(NamedTuple):
+    """A report: its text, and the sections of plugins that it ends with."""
+
+    text: str
+    sections: list[Section]
 
 
 def render(lab: Lab) -> str:
@@ -38,8 +46,7 @@ def render(lab: Lab) -> str:
     Raises:
         PerpetualError: what reading the record raises.
     """
-    snapshot = take(lab)
-    return markdown_of(snapshot, facts_of(snapshot, Book()), sections_of(lab))
+    return written(lab, "md").text
 
 
 def render_html(lab: Lab) -> str:
@@ -48,10 +55,20 @@ def render_html(lab: Lab) -> str:
     Raises:
         PerpetualError: without matplotlib, which draws its pictures, and what reading the record raises.
     """
-    require()
+    return written(lab, "html").text
+
+
+def written(lab: Lab, form: str) -> Written:
+    """Returns the whole report as `md` or `html`. Raises as `render` and `render_html`."""
+    is_page = form == "html"
+    if is_page:
+        require()
     snapshot = take(lab)
     facts = facts_of(snapshot, Book())
-    return html_of(snapshot, facts, pictures_of(snapshot, facts), sections_of(lab))
+    sections = sections_of(lab, has_pictures=is_page)
+    if not is_page:
+        return Written(markdown_of(snapshot, facts, sections), sections)
+    return Written(html_of(snapshot, facts, pictures_of(snapshot, facts), sections), sections)
 
 
 def write(path: Path, text: str) -> None:
@@ -60,52 +77,13 @@ def write(path: Path, text: str) -> None:
     write_atomic(path, text, mode=0o644)
 
 
-def sections_of(lab: Lab) -> list[tuple[str, str]]:
-    """Returns the sections of plugins, each with its plugin's name; a line that says so replaces one that fails."""
-    texts = []
-    for name, section in lab.parts("report_section"):
-        try:
-            with contained():
-                texts.append((name, str(section(lab))))
-        except Exception as problem:  # noqa: BLE001 - one plugin's section must not cost the others; the report names it
-            texts.append((name, f"*The section of {name} failed: {inline(problem)}*"))
-    for name, found in lab.status().get("sections", {}).items():
-        if found["error"] is not None:
-            texts.append((name, f"*The section of {inline(name)} failed: {inline(found['error'])}*"))
-        elif found["lines"]:
-            listed = "\n".join(f"- {inline(line)}" for line in found["lines"])
-            texts.append((name, f"## {inline(found['title'])}\n\n{listed}\n"))
-    return texts
-
-
 # --- Markdown -------------------------------------------------------------------------------------------------------
 
 
-def inline(text: object) -> str:
-    """Returns user text as plain words of a Markdown line: no markup, no line breaks, no control characters."""
-    words = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
-    return words.translate(_MARKDOWN)
-
-
-def _code(text: object) -> str:
-    """Returns user text as inline code, whatever back-ticks it holds; control characters are made visible."""
-    words = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(str(text).split()))
-    fence = "`"
-    while fence in words:
-        fence += "`"
-    pad = " " if fence != "`" else ""
-    return f"{fence}{pad}{words}{pad}{fence}"
-
-
-def _cell(text: object) -> str:
-    """Returns user text as inline code in a table, where a bare bar would end the cell (GFM 0.29, section 4.10)."""
-    return _code(text).replace("|", "\\|")
-
-
-def markdown_of(snapshot: Snapshot, facts: Mapping[str, object], sections: Sequence[tuple[str, str]] = ()) -> str:
+def markdown_of(snapshot: Snapshot, facts: Mapping[str, object], sections: Sequence[Section] = ()) -> str:
     """Returns the report as Markdown."""
     environment = _environment(autoescape=False)  # the filters below make user text harmless
-    environment.filters |= {"inline": inline, "code": _code, "cell": _cell}
+    environment.filters |= {"inline": inline, "code": code, "cell": cell}
     environment.finalize = lambda value: "-" if value is None else value
     text = environment.get_template("report.md.j2").render(
         **facts, sections=sections, caps=_CAPS, marks=_marks(snapshot), unverified=UNVERIFIED
@@ -148,7 +126,7 @@ def html_of(
     snapshot: Snapshot,
     facts: Mapping[str, object],
     pictures: Mapping[str, str],
-    sections: Sequence[tuple[str, str]] = (),
+    sections: Sequence[Section] = (),
     *,
     by: str | None = None,
 ) -> str:
@@ -165,7 +143,7 @@ def html_of(
     environment.finalize = lambda value: _shown(value, anchors)
     text = environment.get_template("report.html.j2").render(
         **facts,
-        sections=sections,
+        sections=[(section, _laid_out(section)) for section in sections],
         css=Markup(_css()),
         caps=_CAPS,
         marks={**_marks(snapshot), "pictures": (drawn_by() or "" if pictures else "") if by is None else by},
@@ -246,6 +224,18 @@ def _by_place(pictures: Mapping[str, str]) -> dict[str, object]:
         else:
             made[name] = _markup(svg)
     return made
+
+
+def _laid_out(section: Section) -> list[tuple[str, Any]]:
+    """Returns the parts of a section as the template walks them: the sort, and what it holds."""
+    found: list[tuple[str, Any]] = []
+    for part, svg in zip(section.parts or (), section.pictures, strict=True):
+        if isinstance(part, Picture):
+            found += [("picture", (_markup(svg), part.caption))] if svg is not None else []
+        else:
+            found.append(("table" if isinstance(part, Table) else "heading" if isinstance(part, Heading) else "words",
+                          part))  # fmt: skip
+    return found
 
 
 class _Missing(dict[str, Any]):

@@ -14,9 +14,22 @@ __all__ = [
     "Difference",
     "Report",
     "ReportProblem",
+    "ReportSection",
     "RunLeftOut",
     "Verification",
 ]
+
+
+class ReportSection(TypedDict):
+    """A section that a plugin added; `data` are its facts, null where the plugin answers text alone.
+
+    Those of `scorers/sweeps` are `{"sweeps": [...], "left": N}`: each sweep as `perpetual sweep show --json` has it,
+    with `importance` as in `perpetual sweep importance --json`; `left` counts older sweeps.
+    """
+
+    name: str
+    title: str
+    data: dict[str, object] | None
 
 
 class Report(TypedDict):
@@ -25,6 +38,7 @@ class Report(TypedDict):
     format: str
     path: str | None
     text: str
+    sections: list[ReportSection]
 
 
 class ReportProblem(TypedDict):

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "Mark", "axes_of", "colour", "draw", "drawn_by", "dress", "legend", "plain", "require", "short",
-           "spread"]  # fmt: skip
+__all__ = ["COLOURS", "PAPER", "Mark", "axes_of", "colour", "draw", "drawn_by", "dress", "legend", "plain", "require",
+           "short", "spread"]  # fmt: skip
 
 COLOURS = {  # name -> on light, on dark; the words of a picture and its lines, then what tells things apart
     "ink": ("#1f2933", "#e4e8ee"),
@@ -34,6 +34,7 @@ COLOURS = {  # name -> on light, on dark; the words of a picture and its lines, 
     "violet": ("#744a98", "#c8a2ea"),
     "grey": ("#7b8792", "#8b97a3"),
 }
+PAPER = "#ffffff"  # behind words that lines cross; the page's own --paper
 FONTS = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 _LOCK = threading.Lock()
 _SETTINGS = {
@@ -124,6 +125,7 @@ def _inline(svg: str, name: str, title: str, words: str) -> str:
     rest = _FONT.sub(lambda found: f"font: {found[1]}{found[2]}px {FONTS}", _ID.sub("", rest))
     for key, (light, _) in COLOURS.items():
         rest = rest.replace(light, f"var(--{key}, {light})")
+    rest = rest.replace(PAPER, f"var(--paper, {PAPER})")
     width = float(box[1].split()[2])
     safe = escape(name)
     return (

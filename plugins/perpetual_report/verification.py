@@ -24,6 +24,7 @@ from perpetual_report.content import facts_of
 from perpetual_report.document import UNVERIFIED, form, html_of, markdown_of, pictures_of
 from perpetual_report.numbers import Book, Number, exact
 from perpetual_report.pictures import drawn_by
+from perpetual_report.sections import Section
 from perpetual_report.snapshot import ADOPTED, ENDED, Snapshot, take
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _STATE = re.compile(r"<!-- perpetual report: version (\S+), seq (\d+), debits (\
 _QUANTITY = re.compile(r"([-+]?\d+(?:\.(\d+))?)(?:e([-+]?\d+))?(?: (s|min|h))?")
 _HOURS = {"s": 1 / 3600, "min": 1 / 60}
 _PICTURE = re.compile(r'<svg [^>]*?data-picture="([^"]*)".*?</svg>', re.S)
+_TO_SECTIONS = '<li><a href="#sections">'
 _STYLE = re.compile(r"<style>.*?</style>", re.S)
 _TAG = re.compile(r"<[^<>\n]*>")
 _DATA = re.compile(r"<data\b[^>]*>[^<]*</data>")
@@ -118,7 +120,8 @@ def derive(lab: Lab, claims: Claims) -> Derived:
     if claims.format == "html":
         # What cannot be drawn is taken as it stands: the words around a picture are there only with the picture.
         standing = pictures or {name: svg for name, (_, svg) in claims.pictures.items()}
-        fresh = html_of(snapshot, facts, standing, by=claims.marks.get("pictures", ""))
+        sections = [Section("", "", "")] if _TO_SECTIONS in claims.text else []  # of which the contents say that
+        fresh = html_of(snapshot, facts, standing, sections, by=claims.marks.get("pictures", ""))
     else:
         fresh = markdown_of(snapshot, facts)
     if not _is_ours(claims):
@@ -196,7 +199,8 @@ def claims_of(text: str, name: str) -> Claims:
         parser = _Parser()
         parser.feed(text)
         parser.close()
-        pictures = {found[1]: (text.count("\n", 0, found.start()) + 1, found[0]) for found in _PICTURE.finditer(text)}
+        seen = text.partition(UNVERIFIED)[0]  # the pictures of plugins are behind the mark
+        pictures = {found[1]: (seen.count("\n", 0, found.start()) + 1, found[0]) for found in _PICTURE.finditer(seen)}
         return Claims("html", text, parser.marks, parser.numbers, pictures)
     state = _STATE.search(text)
     if state is None:

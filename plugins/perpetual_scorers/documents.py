@@ -11,14 +11,18 @@ __all__ = [
     "AaRule",
     "AaRun",
     "BenchPolicy",
+    "ParameterImportance",
     "PolicyComparison",
     "PolicyResult",
     "PolicySaidTrue",
     "SweepClaim",
     "SweepClaimed",
     "SweepDocument",
+    "SweepImportance",
+    "SweepImportanceDocument",
     "SweepLine",
     "SweepParameter",
+    "SweepReported",
     "SweepSetting",
 ]
 
@@ -338,3 +342,50 @@ class SweepClaimed(TypedDict):
     setting: str
     hypothesis: dict[str, object]
     experiment: dict[str, object]
+
+
+class ParameterImportance(TypedDict):
+    """What a parameter explains by itself: its first-order `share` of the variance of the metric over the space.
+
+    It is the mean of what the fitted model lets one believe; 90 % of that lies between `low` and `high`. Of a parameter
+    with a `when` it is the share among the settings that have it. `values` counts the different ones that have run.
+    Where nothing can be said, the three are null and `reason` says why.
+    """
+
+    name: str
+    when: dict[str, list[SettingValue]] | None
+    values: int
+    share: float | None
+    low: float | None
+    high: float | None
+    reason: str | None
+
+
+class SweepImportance(TypedDict):
+    """How much each parameter of a sweep matters over the space that was searched, by the fitted model.
+
+    `settings` is how many the model was fitted to. `spread` is the sd of the smooth part over the space, and `noise`
+    that between runs of one setting, both as expected and in the metric's units; with a `caution` where the noise is as
+    large. `reason` says why `parameters` is empty. It is no evidence for a claim.
+    """
+
+    settings: int
+    reason: str | None
+    caution: str | None
+    spread: float | None
+    noise: float | None
+    parameters: list[ParameterImportance]
+
+
+class SweepImportanceDocument(SweepImportance):
+    """The importance of a sweep's parameters, with its sweep and what is measured."""
+
+    sweep_id: str
+    metric: str
+    direction: str
+
+
+class SweepReported(SweepDocument):
+    """A sweep in the facts of a report: `importance` is how much its parameters matter."""
+
+    importance: SweepImportanceDocument

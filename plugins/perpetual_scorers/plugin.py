@@ -89,6 +89,20 @@ def perpetual_commands() -> list[Provider]:
 
 
 @hookimpl
+def perpetual_report_sections() -> list[Provider]:
+    """Offers the section of sweeps: what each setting measured, the pick, and how much each parameter matters."""
+    return [
+        Provider(
+            "report_section",
+            "sweeps",
+            "perpetual_scorers.sweep_section:build",
+            "sweeps with their settings, the pick and the importance of parameters",
+            requires=("report",),
+        )
+    ]
+
+
+@hookimpl
 def perpetual_kinds() -> list[RecordKind]:
     """`scorers.sweep`, with its settings, and `scorers.trial`: which experiment runs which setting of a sweep."""
     sweep = {

@@ -33,6 +33,7 @@ __all__ = [
     "Value",
     "checked",
     "command_of",
+    "halton",
     "parameters_of",
     "placed",
     "settings_of",

@@ -1,4 +1,4 @@
-"""The commands `sweep new|list|show|add|next|approve|run|claim`. Loaded when one of them is called."""
+"""The commands `sweep new|list|show|importance|add|next|approve|run|claim`. Loaded when one of them is called."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from perpetual.api import (
 from perpetual.toolkit.units import counted, hours_of, seconds_of, shown_number
 
 if TYPE_CHECKING:
-    from perpetual_scorers.documents import SweepClaimed, SweepDocument, SweepSetting
+    from perpetual_scorers.documents import SweepClaimed, SweepDocument, SweepImportanceDocument, SweepSetting
 
 __all__ = ["sweep"]
 
@@ -148,6 +148,20 @@ def show(cli: CliContext, id: str) -> None:
     from perpetual_scorers import sweeps
 
     _answer(cli, sweeps.show(cli.lab, id))
+
+
+@sweep.command()
+@click.argument("id", metavar="ID")
+@json_option
+@pass_cli
+def importance(cli: CliContext, id: str) -> None:
+    """Say how much each parameter of the sweep ID matters: the share of the variance that it explains alone.
+
+    By the fitted model, over the space that was searched, with the range that holds 90 % of what the model believes.
+    """
+    from perpetual_scorers import sweeps
+
+    _answer_importance(cli, sweeps.importance(cli.lab, id))
 
 
 @sweep.command()
@@ -317,6 +331,28 @@ def _cells(item: SweepSetting, names: list[str], best: str | None) -> list[str]:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else shown_number(value, ".4g")
+
+
+def _answer_importance(cli: CliContext, found: SweepImportanceDocument) -> None:
+    if cli.as_json:
+        cli.answer("sweep_importance", {**found}, "")
+        return
+    if found["reason"] is not None:
+        click.echo(printable(f"{found['sweep_id']}: {found['reason']}"))
+        return
+    cli.table(
+        ("parameter", "share", "90 % range"),
+        [
+            (one["name"], "-", one["reason"] or "")
+            if one["share"] is None
+            else (one["name"], f"{one['share']:.2f}", f"{one['low']:.2f} to {one['high']:.2f}")
+            for one in sorted(found["parameters"], key=lambda one: -(one["share"] or 0.0))
+        ],
+    )
+    spread, noise = shown_number(found["spread"] or 0.0), shown_number(found["noise"] or 0.0)
+    click.echo(printable(f"over the space {found['metric']} has an sd of {spread}, and between runs {noise}"))
+    if found["caution"] is not None:
+        click.echo(found["caution"])
 
 
 def _steps(found: SweepDocument) -> list[str]:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from perpetual.toolkit.units import counted, shown_number
 from perpetual_scorers.standing import Standing, standing
-from perpetual_scorers.sweep_view import SWEEP, View, in_words, view_of
+from perpetual_scorers.sweep_view import SWEEP, View, in_words, parameters_in, view_of
 
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Record
-    from perpetual_scorers.documents import SweepClaim, SweepDocument, SweepLine, SweepSetting
+    from perpetual_scorers.documents import SweepClaim, SweepDocument, SweepImportanceDocument, SweepLine, SweepSetting
 
-__all__ = ["digest_of", "listed", "show"]
+__all__ = ["digest_of", "importance", "listed", "show"]
 
 # What a person approves of a sweep: changed, it is approved anew.
 _BOUND = ("command", "metric", "direction", "parameters", "settings", "rungs", "options")
@@ -119,6 +119,21 @@ def _sentence(view: View, now: Standing) -> str:
         return f"{named} is the pick: {expected}; by the fitted model it is the best with 95 %"
     loss = shown_number(now.regret_bound)
     return f"{named} is the pick: {expected}; by the fitted model it is within {loss} of the best with 95 %"
+
+
+def importance(lab: Lab, id: str) -> SweepImportanceDocument:
+    """Returns how much each parameter of a sweep matters, by its full runs; see `sweep_importance`.
+
+    Raises:
+        NotFound: if there is no such sweep.
+    """
+    from perpetual_scorers.sweep_importance import importance_of
+
+    view = view_of(lab, id)
+    seen = [(values, view.seen(setting)) for setting, values in view.values.items()]
+    key = f"{lab.config.project_id}:{view.id}"
+    found = importance_of(parameters_in(view.record), seen, view.recipe.direction, key)
+    return {"sweep_id": view.id, "metric": view.recipe.metric, "direction": view.recipe.direction, **found}
 
 
 def listed(lab: Lab, *, limit: int = 100, cursor: str | None = None) -> tuple[list[SweepLine], str | None]:

@@ -13,6 +13,7 @@ from perpetual_scorers.space import Parameter, Value, command_of
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Experiment, Record, Run
+    from perpetual_scorers.documents import SweepDocument
 
 __all__ = ["LIVE", "SWEEP", "TRIAL", "Recipe", "Trial", "View", "in_words", "parameters_in", "view_of"]
 
@@ -176,8 +177,8 @@ def view_of(lab: Lab, id: str) -> View:
     return View(lab, lab.records(SWEEP).get(id))
 
 
-def parameters_in(record: Record) -> list[Parameter]:
-    """Returns the parameters of a sweep's record."""
+def parameters_in(record: Record | SweepDocument) -> list[Parameter]:
+    """Returns the parameters of a sweep, from its record or as it is shown."""
     return [
         Parameter(
             one["name"],

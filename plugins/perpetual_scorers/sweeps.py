@@ -31,7 +31,7 @@ from perpetual_scorers.space import (
     settings_of,
 )
 from perpetual_scorers.standing import standing
-from perpetual_scorers.sweep_shown import digest_of, listed, show
+from perpetual_scorers.sweep_shown import digest_of, importance, listed, show
 from perpetual_scorers.sweep_view import SWEEP, TRIAL, Recipe, View, in_words, parameters_in, view_of
 
 if TYPE_CHECKING:
@@ -44,11 +44,13 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "SWEEP",
     "approve",
     "claim",
     "claimed",
     "digest_of",
     "grow",
+    "importance",
     "listed",
     "new",
     "next_runs",

@@ -134,6 +134,9 @@ TABLE: dict[str, Row] = {
     ),
     "sweep list": Row("sweep list", "sweeps", "sweep list --cursor x", 2),
     "sweep show": Row("sweep show sweep-1", "sweep", "sweep show sweep-9", 5, (SWEEP,)),
+    "sweep importance": Row(
+        "sweep importance sweep-1", "sweep_importance", "sweep importance sweep-9", 5, (SWEEP,)
+    ),
     "sweep add": Row("sweep add sweep-1 x=0.5", "sweep", "sweep add sweep-1 x", 2, (SWEEP,)),
     "sweep suggest": Row("sweep suggest sweep-1 -n 2", "sweep", "sweep suggest sweep-9", 5, (SWEEP,)),
     "sweep pruned": Row(
