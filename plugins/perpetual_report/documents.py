@@ -23,8 +23,8 @@ __all__ = [
 class ReportSection(TypedDict):
     """A section that a plugin added; `data` are its facts, null where the plugin answers text alone.
 
-    Those of `scorers/sweeps` are `{"sweeps": [...], "left": N}`: each sweep as `perpetual sweep show --json` has it,
-    with `importance` as in `perpetual sweep importance --json`; `left` counts older sweeps.
+    Those of `perpetual-lab/sweeps` are `{"sweeps": [...], "left": N}`: each sweep as `perpetual sweep show --json` has
+    it, with `importance` as `perpetual sweep importance --json` has it; `left` counts older sweeps.
     """
 
     name: str

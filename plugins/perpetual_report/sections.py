@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from perpetual.toolkit.contained import contained
-from perpetual_report.words import cell, inline
+from perpetual_report.words import inline
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -131,13 +131,8 @@ def _text(part: Part) -> str:
             return inline(part.text)
         case Table():
             head = ["| " + " | ".join(map(inline, part.columns)) + " |", "|" + "---|" * len(part.columns)]
-            rows = ["| " + " | ".join(map(_cell, row)) + " |" for row in part.rows]
+            rows = ["| " + " | ".join(map(inline, row)) + " |" for row in part.rows]
             left = f"\n\nAnd {part.left} more." if part.left else ""
             return inline(part.name) + ":\n\n" + "\n".join([*head, *rows]) + left
         case Picture():
             return ""
-
-
-def _cell(text: str) -> str:
-    """Returns what stands in a cell: numbers as they are, words as code."""
-    return text if text.replace(".", "").replace("-", "").replace("e", "").isalnum() else cell(text) if text else ""

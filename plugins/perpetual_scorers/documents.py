@@ -347,7 +347,7 @@ class SweepClaimed(TypedDict):
 class ParameterImportance(TypedDict):
     """What a parameter explains by itself: its first-order `share` of the variance of the metric over the space.
 
-    It is the mean of what the fitted model lets one believe; 90 % of that lies between `low` and `high`. Of a parameter
+    It is the mean of what the fitted model lets one believe; 98 % of that lies between `low` and `high`. Of a parameter
     with a `when` it is the share among the settings that have it. `values` counts the different ones that have run.
     Where nothing can be said, the three are null and `reason` says why.
     """

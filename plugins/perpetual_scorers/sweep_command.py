@@ -157,7 +157,7 @@ def show(cli: CliContext, id: str) -> None:
 def importance(cli: CliContext, id: str) -> None:
     """Say how much each parameter of the sweep ID matters: the share of the variance that it explains alone.
 
-    By the fitted model, over the space that was searched, with the range that holds 90 % of what the model believes.
+    By the fitted model, over the space that was searched, with the range that holds 98 % of what the model believes.
     """
     from perpetual_scorers import sweeps
 
@@ -341,7 +341,7 @@ def _answer_importance(cli: CliContext, found: SweepImportanceDocument) -> None:
         click.echo(printable(f"{found['sweep_id']}: {found['reason']}"))
         return
     cli.table(
-        ("parameter", "share", "90 % range"),
+        ("parameter", "share", "range"),
         [
             (one["name"], "-", one["reason"] or "")
             if one["share"] is None

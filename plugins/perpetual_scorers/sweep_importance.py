@@ -8,7 +8,7 @@ lacks is what they do together.
 
 The function is not known. The sweep's Gaussian process says what the values let one believe of its smooth part, at
 `POINTS` settings of the space; what belongs to single settings, and to no parameter, is left out. Of each of `DRAWS`
-functions drawn from that belief the shares are taken; shown are their mean and the range that holds 90 % of them. So
+functions drawn from that belief the shares are taken; shown are their mean and the range that holds 98 % of them. So
 few runs make a wide range, and the range is as good as the model. It is one look at runs that chose themselves: no
 evidence.
 
@@ -44,7 +44,7 @@ _DEGREE = 4  # of the polynomial that is what a range does by itself
 _LEAST_POINTS = 24  # where a parameter is there, and four for each of its words
 _NOTHING = 1e-9  # squared length of a column below which it adds nothing to those before it
 _SMOOTHED = 0.998  # of a setting's own part is left out: a smooth part alone is singular to rounding
-_EDGE = 0.05  # of the draws lie below the range, and as many above
+_EDGE = 0.01  # of the draws lie below the range, and as many above: wide, for what the model gets wrong
 
 
 Row = list[float]

@@ -399,7 +399,7 @@ def _slice_key(figure: Figure, named: set[str], *, is_max: bool) -> None:
 
 
 def importance(found: SweepDocument, shares: SweepImportance) -> str | None:
-    """Draws the share of each parameter with its 90 % range, the largest first; None where none is said."""
+    """Draws the share of each parameter with its range, the largest first; None where none is said."""
     ranked = sorted((one for one in shares["parameters"] if one["share"] is not None), key=lambda one: -_of(one))
     rest = [one for one in shares["parameters"] if one["share"] is None]
     if not ranked:
@@ -418,7 +418,7 @@ def importance(found: SweepDocument, shares: SweepImportance) -> str | None:
             axes.barh(place, one["share"], height=0.55, color=colour("blue"), alpha=0.45, linewidth=0,
                       label="share: the mean of what is believed" if place == 0 else None)  # fmt: skip
             axes.plot([low, high], [place, place], color=colour("ink"), linewidth=1.8, marker="|", markersize=9,
-                      label="90 % of what is believed" if place == 0 else None)  # fmt: skip
+                      label="98 % of what is believed" if place == 0 else None)  # fmt: skip
         axes.set_yticks(range(len(shown)), labels)
         axes.set_ylim(len(shown) - 0.4, -0.6)
         axes.set_xlim(0, 1.0)
@@ -439,4 +439,4 @@ def _of(one: Mapping[str, object]) -> float:
 def _share_words(one: ParameterImportance) -> str:
     if one["share"] is None:
         return f"{where(one)}: {one['reason']}"
-    return f"{where(one)}: {one['share']:.2f}, 90 % range {one['low']:.2f} to {one['high']:.2f}"
+    return f"{where(one)}: {one['share']:.2f}, range {one['low']:.2f} to {one['high']:.2f}"

@@ -85,8 +85,9 @@ def _sweep(found: SweepReported) -> list[Part]:
     ran = sum(one["n"] > 0 for one in found["settings"])
     return [
         Heading(f"{found['id']}: {found['metric']}, {better} is better"),
-        Words(found["sentence"][:1].upper() + found["sentence"][1:] + "."),
-        Words(f"{runs}. {ran} of {counted(len(found['settings']), 'setting')} measured in full. {found['command']}"),
+        Words(f"{found['sentence']}."),
+        Words(f"{runs}. {ran} of {counted(len(found['settings']), 'setting')} measured in full."),
+        Words(f"Command: {found['command']}"),
         *([] if found["claim"] is None else [Words(f"{found['claim']['setting']} is claimed as "
                                                    f"{found['claim']['hypothesis_id']}.")]),
         Picture(partial(sweep_pictures.parallel, found, parameters, shares),
@@ -126,13 +127,13 @@ def _shares(shares: SweepImportanceDocument) -> list[Part]:
     caution = "" if shares["caution"] is None else f" {shares['caution'][:1].upper()}{shares['caution'][1:]}."
     words = (
         "Importance: the share of the metric's variance over the space that was searched which a parameter explains "
-        "alone, by the fitted model. 90 % of what the model holds possible lies in the range. The rest is what "
-        f"parameters do together. Over the space {shares['metric']} has an sd of {spread}, and between runs of one "
-        f"setting {noise}.{caution}"
+        "alone, by the fitted model. 98 % of what the model believes lies in the range, which is as good as the model. "
+        "What the shares lack is what parameters do together. Over the space the metric has an sd of "
+        f"{spread}, and between runs of one setting {noise}.{caution}"
     )
     ranked = sorted(shares["parameters"], key=lambda one: -(one["share"] or 0.0))
     rows = [_share(one) for one in ranked]
-    return [Words(words), Table("Importance of the parameters", ("parameter", "share", "90 % range"), rows)]
+    return [Words(words), Table("Importance of the parameters", ("parameter", "share", "range"), rows)]
 
 
 def _share(one: ParameterImportance) -> tuple[str, str, str]:
