@@ -337,8 +337,9 @@ def _answer_importance(cli: CliContext, found: SweepImportanceDocument) -> None:
     if cli.as_json:
         cli.answer("sweep_importance", {**found}, "")
         return
+    said = found["reason"] or f"by the full runs of {counted(found['settings'], 'setting')}"
+    click.echo(printable(f"{found['sweep_id']}  importance for {found['metric']}: {said}"))
     if found["reason"] is not None:
-        click.echo(printable(f"{found['sweep_id']}: {found['reason']}"))
         return
     cli.table(
         ("parameter", "share", "range"),

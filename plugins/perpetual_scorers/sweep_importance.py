@@ -20,7 +20,7 @@ which chance differences between groups are taken off.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from operator import mul
 from random import Random
@@ -33,9 +33,9 @@ from perpetual_scorers.space import Parameter, Value, halton, placed
 if TYPE_CHECKING:
     from perpetual_scorers.documents import ParameterImportance, SweepImportance
 
-__all__ = ["CAUTION", "DRAWS", "LEAST_SETTINGS", "POINTS", "importance_of"]
+__all__ = ["CAUTION", "DRAWS", "LEAST_SETTINGS", "POINTS", "importance_of", "true_shares"]
 
-CAUTION = "the settings differ by no more than the runs of one setting do: the shares say little"
+CAUTION = "the settings differ no further than runs of one setting do: the shares say little"
 POINTS = 128  # settings of the space at which functions are drawn
 DRAWS = 200
 LEAST_SETTINGS = 8  # that have run, or two for each number that the model sees of a setting, if that is more
@@ -108,6 +108,19 @@ def importance_of(
     }
 
 
+def true_shares(
+    parameters: Sequence[Parameter], response: Callable[[Mapping[str, Value]], float], key: str, points: int = 4096
+) -> dict[str, float]:
+    """Returns the shares of a response that is known, by its values at `points` settings of the space."""
+    drawn = _points(parameters, key, points)
+    values = [response(point) for point in drawn]
+    found = {}
+    for one in parameters:
+        there = [i for i, point in enumerate(drawn) if one.name in point]
+        found[one.name] = _explained(_columns(one, [drawn[i][one.name] for i in there]), [values[i] for i in there])
+    return found
+
+
 def _none(reason: str, settings: int) -> SweepImportance:
     return {"settings": settings, "reason": reason, "caution": None, "spread": None, "noise": None, "parameters": []}
 
@@ -141,10 +154,10 @@ def _smooth(belief: Belief, first: int) -> Belief:
     return belief._replace(mean=belief.mean[first:-1], covariance=covariance)
 
 
-def _points(parameters: Sequence[Parameter], key: str) -> list[dict[str, Value]]:
+def _points(parameters: Sequence[Parameter], key: str, count: int = POINTS) -> list[dict[str, Value]]:
     """Returns settings that are drawn from the space evenly; the same one may be drawn again."""
     found = []
-    for place in islice(halton(len(parameters), Random(f"{key}\npoints")), POINTS):
+    for place in islice(halton(len(parameters), Random(f"{key}\npoints")), count):
         values: dict[str, Value] = {}
         for one, share in zip(parameters, place, strict=True):
             if one.is_there(values):

@@ -45,6 +45,9 @@ class SweepSection:
 
     title = "Sweeps"
 
+    def __init__(self) -> None:
+        self._known: tuple[str | None, dict[str, object]] = None, {}
+
     def __call__(self, lab: Lab) -> str:
         """Returns the section as Markdown, empty without a sweep."""
         data = self.data(lab)
@@ -52,6 +55,13 @@ class SweepSection:
 
     def data(self, lab: Lab) -> dict[str, object]:
         """Returns `{sweeps, left}`: the newest sweeps with their importances, and how many older ones there are."""
+        state, (known, data) = lab.feed.state(), self._known
+        if state is None or state != known:  # a long report is asked for part by part
+            data = self._data(lab)
+            self._known = state, data
+        return data
+
+    def _data(self, lab: Lab) -> dict[str, object]:
         ids: list[str] = []
         cursor: str | None = None
         while True:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from perpetual_scorers.documents import ParameterImportance, SweepImportance
+from perpetual_scorers.importance_bench import cell
 from perpetual_scorers.space import Value, parameters_of, settings_of
-from perpetual_scorers.sweep_importance import CAUTION, LEAST_SETTINGS, importance_of
+from perpetual_scorers.sweep_importance import CAUTION, LEAST_SETTINGS, importance_of, true_shares
 
 Response = Callable[[Mapping[str, Any]], float | None]
 LR, DECAY = "lr=log:1e-4..1e-1", "decay=0.0..0.2"
@@ -129,6 +130,22 @@ def test_of_a_parameter_that_was_not_varied_nothing_is_said() -> None:
 
 def test_the_same_runs_say_the_same() -> None:
     assert found([LR, DECAY], lambda v: v["decay"]) == found([LR, DECAY], lambda v: v["decay"])
+
+
+def test_the_true_shares_of_a_known_function_are_its_variances() -> None:
+    parameters = parameters_of(["a=0.0..1.0", "b=0.0..1.0"])
+    told = true_shares(parameters, lambda v: 2 * float(v["a"]) + float(v["b"]), "k")
+    assert told == {"a": pytest.approx(0.8, abs=0.01), "b": pytest.approx(0.2, abs=0.01)}
+    assert true_shares(parameters, lambda _: 1.0, "k") == {"a": 0.0, "b": 0.0}
+
+
+@pytest.mark.slow
+def test_the_range_holds_the_truth_in_most_worlds() -> None:
+    """Three worlds; the bench has 25 of each sort."""
+    held, error, length = cell("mixed", 2, 16, 3)
+    assert held >= 0.8
+    assert error < 0.15
+    assert 0.05 < length < 0.8
 
 
 @pytest.mark.slow
