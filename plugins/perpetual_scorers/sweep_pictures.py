@@ -32,6 +32,7 @@ _ABSENT = -0.17  # the place of a parameter that a setting does not have, and of
 _TICKS = 5
 _CLOSE = 0.11  # of an axis: nearer to the next tick its end has none
 _MOST_MARKED = 10  # settings after the pick that are set off from the others
+_HUGE = 1e100  # further off is drawn as that far: the model counts it so too
 _FENCE = 2.0  # as the model: no further below the lower quartile than this many times the best is above it
 
 
@@ -120,6 +121,7 @@ def _ranked(found: SweepDocument) -> list[SweepSetting]:
 
 
 def _values(found: SweepDocument, numbers: Sequence[float]) -> _Values:
+    numbers = [min(max(value, -_HUGE), _HUGE) for value in numbers]
     fence = fence_of(numbers, found["direction"])
     low, high = (fence, max(numbers)) if found["direction"] == "max" else (min(numbers), fence)
     return _Values(low, high, any(not low <= value <= high for value in numbers))

@@ -38,7 +38,7 @@ _NONE: SweepImportance = {
 def swept(specs: list[str], count: int, **more: Any) -> tuple[SweepDocument, list[Parameter]]:
     """A sweep as it is shown, as far as pictures need it; a value is the sum of the settings' places."""
     parameters, rng = parameters_of(specs, more.get("conditions", ())), Random(1)
-    settings = []
+    settings: list[dict[str, Any]] = []
     for number, one in enumerate(settings_of(parameters, "quasi", count, "k")):
         values = [sum(one.x) + rng.gauss(0, 0.1) for _ in range(1 + number % 3)]
         lost = number in more.get("lost", ())
@@ -113,6 +113,17 @@ def test_one_run_that_diverged_does_not_flatten_the_others() -> None:
     found["settings"][2]["mean"] = 1e9
     assert "off the scale" in read(slices(found, declared, _NONE))[2]
     assert "or worse" in read(parallel(found, declared, _NONE))[2]
+
+
+@pytest.mark.parametrize("values", [(1e308, -1e308), (5e-324, 0.0), (-1e308, -1e308), (7.0, 7.0)])
+def test_numbers_at_the_edge_of_what_there_is_are_drawn(values: tuple[float, float]) -> None:
+    found, declared = swept(["x=0.0..1.0"], 2)
+    for one, value in zip(found["settings"], values, strict=True):
+        one["mean"], one["values"] = value, [value]
+    for svg in (parallel(found, declared, _NONE), slices(found, declared, _NONE)):
+        assert "nan" not in read(svg)[2]
+        assert svg is not None
+        assert "inf" not in svg.partition("</desc>")[2]
 
 
 def test_more_than_can_be_drawn_is_left_out_and_said() -> None:
