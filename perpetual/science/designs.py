@@ -66,15 +66,23 @@ class _Terms(NamedTuple):
     is_paired: bool
     planned: float | None
     moments: Arm | None  # of a baseline whose values are not at hand
+    is_factor: bool = False
 
 
-def weigh_designs(designs: Sequence[Design], measured: Sequence[Measured], terms: tuple[float, float | None]) -> Said:
+def weigh_designs(
+    designs: Sequence[Design],
+    measured: Sequence[Measured],
+    terms: tuple[float, float | None],
+    *,
+    is_factor: bool = False,
+) -> Said:
     """Returns what designs of one baseline, metric and noise say of their effects.
 
     Args:
         designs: of model gaussian or any; `mu1` and `mu0`, or `null`, are the boundaries, see `confidence`.
         measured: the values of each.
         terms: the sd between implementations, and the noise that was declared, or None.
+        is_factor: whether the e-values are to be multiplied with those of another baseline, see `two_arms`.
     """
     first = designs[0]
     tau, noise = terms
@@ -86,6 +94,7 @@ def weigh_designs(designs: Sequence[Design], measured: Sequence[Measured], terms
         bool(first.get("paired")),
         abs(gap) / noise if noise and gap else None,
         _moments(first),
+        is_factor,
     )
     base = [value for value in _numbers(first, "baseline") if value is not None]
     arms = _Arms(
@@ -220,7 +229,7 @@ def _log_e(arms: _Arms, settings: _Terms, sign: float, edges: Sequence[float]) -
     pairs, covariance = _pairs(arms, own, sign)
     alone = log_e(
         two_arms(own, base, seeds=arms.seeds, typed_n=settings.typed_n, tau=settings.tau, luck=settings.luck,
-                 covariance=covariance, pairs=len(pairs)),
+                 covariance=covariance, pairs=len(pairs), is_factor=settings.is_factor),
         planned=settings.planned,
     )  # fmt: skip
     if not settings.is_paired or len(pairs) < 2:

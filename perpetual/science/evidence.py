@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
 
 from perpetual.science.designs import Measured, Said, shrunk, weigh_designs, weigh_rates
@@ -177,20 +178,35 @@ def _weigh_binary(name: str, design: Design, found: Measured) -> _Weight:
     return _Weight([name], [n], said.support, said.refute, [flags], said)
 
 
-def _weigh_known(name: str, design: Design, values: Sequence[float]) -> _Weight:
-    """Returns what a design says whose noise is known: the ratio of two normal densities of the mean."""
-    seen = values[:1] if _all_equal(values) else values
-    n, mean = len(seen), math.fsum(seen) / len(seen)
-    mu1, mu0, sigma = quantity(design, "mu1"), quantity(design, "mu0"), spread(design, "sigma")
-    tau, n_b = spread(design, "tau", TAU_SHARE * abs(mu1 - mu0)), int(number(design, "baseline_n", 0))
-    v = tau * tau + sigma * sigma * (1 / n + (1 / n_b if n_b > 0 else 0.0))
-    flags = [*_flags_of_equal(design, values), *_too_good(design, mean), *design.get("told", ())]
-    factor = (mu1 - mu0) * (mean - (mu1 + mu0) / 2) / v if v > 0 else 0.0
+def _weigh_known(names: Sequence[str], designs: Sequence[Design], found: Sequence[Measured]) -> _Weight:
+    """Returns what designs of known noise say, those that share a baseline in one: a ratio of two normal densities.
+
+    It is that of their mean, each weighted by its precision. The baseline's error is in it once, not once a design.
+    """
+    counts, flags, precisions, shifts, gaps, base = [], [], [], [], [], 0.0
+    for design, each in zip(designs, found, strict=True):
+        seen = each.values[:1] if _all_equal(each.values) else each.values
+        n, mean = len(seen), math.fsum(seen) / len(seen)
+        mu1, mu0, sigma = quantity(design, "mu1"), quantity(design, "mu0"), spread(design, "sigma")
+        tau, n_b = spread(design, "tau", TAU_SHARE * abs(mu1 - mu0)), int(number(design, "baseline_n", 0))
+        base = max(base, sigma * sigma / n_b if n_b > 0 else 0.0)
+        v = tau * tau + sigma * sigma / n
+        counts.append(n)
+        flags.append([*_flags_of_equal(design, each.values), *_too_good(design, mean), *design.get("told", ())])
+        precisions.append(1 / v if v > 0 else 0.0)
+        shifts.append(mean - (mu1 + mu0) / 2)
+        gaps.append(mu1 - mu0)
+    whole = math.fsum(precisions)
+    if not whole:
+        return _Weight([*names], counts, 0.0, 0.0, flags)
+    shift, gap = (math.fsum(map(mul, precisions, each)) / whole for each in (shifts, gaps))
+    v = 1 / whole + base
+    factor = gap * shift / v
     support, refute = factor, -factor
-    if v > 0 and _is_misfit(mean, v, mu1, mu0, design.get("claim")):
-        flags.append("model misfit")
+    if _is_misfit(shift, v, gap / 2, -gap / 2, designs[0].get("claim")):
+        flags[0].append("model misfit")
         support, refute = min(factor, 0.0), min(-factor, 0.0)
-    return _Weight([name], [n], support, refute, [flags])
+    return _Weight([*names], counts, support, refute, flags)
 
 
 def _is_misfit(mean: float, v: float, mu1: float, mu0: float, claim: object) -> bool:
@@ -219,7 +235,9 @@ def _too_good(design: Design, mean: float) -> list[str]:
     return ["too good: check leakage"] if mde and mean > 8 * mde else []
 
 
-def _weigh_together(names: Sequence[str], designs: Sequence[Design], found: Sequence[Measured]) -> _Weight:
+def _weigh_together(
+    names: Sequence[str], designs: Sequence[Design], found: Sequence[Measured], *, is_factor: bool
+) -> _Weight:
     """Returns what designs of unknown noise say that share a baseline."""
     first = designs[0]
     tau = max(spread(design, "tau", TAU_SHARE * abs(_gap(design))) for design in designs)
@@ -228,7 +246,7 @@ def _weigh_together(names: Sequence[str], designs: Sequence[Design], found: Sequ
         each._replace(values=each.values[:1], seeds=each.seeds[:1]) if _all_equal(each.values) else each
         for each in found
     ]
-    said = weigh_designs(designs, seen, (tau, max(declared, default=None)))
+    said = weigh_designs(designs, seen, (tau, max(declared, default=None)), is_factor=is_factor)
     flags = []
     for design, each in zip(designs, found, strict=True):
         own = [*_flags_of_equal(design, each.values), *design.get("told", ())]
@@ -261,6 +279,8 @@ def _group(name: str, design: Design) -> tuple[object, ...]:
     if shared is None or is_vague:
         return ("own", name)
     sides = bool(design.get("one_sided")), _gap(design) < 0, design.get("claim") == "value"
+    if design.get("sigma") is not None:
+        return (shared, "known", design.get("metric"), bool(design.get("stale")), *sides)
     said = design.get("metric"), design.get("model", "gaussian"), bool(design.get("paired")), bool(design.get("stale"))
     return (shared, *said, *sides)
 
@@ -277,16 +297,24 @@ def _weigh(designs: Mapping[str, Design], found: Mapping[str, Measured]) -> list
             weighed.append(_weigh_binary(name, design, found[name]))
         elif model not in ("gaussian", "any"):
             raise ValueError(f"model must be gaussian, binary or any, not {model!r}")
-        elif design.get("sigma") is not None:
-            weighed.append(_weigh_known(name, design, found[name].values))
         else:
             groups.setdefault(_group(name, design), []).append(name)
+    runs = {
+        key: sum(len(found[name].values) for name in names)
+        for key, names in groups.items()
+        if designs[names[0]].get("sigma") is None
+    }
+    whole = max(runs, key=lambda key: runs[key], default=None)  # the others are shaped for their product with it
     for name, design in designs.items():  # one whose every run was lost counts beside those of its baseline
         if name not in found and design.get("lost") and design.get("sigma") is None:
             groups.get(_group(name, design), []).append(name)
-    for names in groups.values():
+    for key, names in groups.items():
+        own = [designs[name] for name in names]
         values = [found.get(name) or Measured([], [], [*designs[name]["lost"]]) for name in names]
-        weighed.append(_weigh_together(names, [designs[name] for name in names], values))
+        if own[0].get("sigma") is not None:
+            weighed.append(_weigh_known(names, own, values))
+        else:
+            weighed.append(_weigh_together(names, own, values, is_factor=key != whole))
     for place, each in enumerate(weighed):
         # Runs on other code, data or environment than their baseline's decide nothing until it is run anew.
         share = min(0.0 if designs[name].get("stale") else _share(designs[name]) for name in each.designs)

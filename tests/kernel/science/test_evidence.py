@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from perpetual.science import confidence
+from perpetual.science.evalues import arm, log_e, two_arms
 from perpetual.science.evidence import judged_weight, log_bayes_factor_binary
 
 CAP = math.log(99)
@@ -461,10 +462,45 @@ def test_designs_of_one_baseline_are_one_arm() -> None:
     assert together["e_support"] == pytest.approx(alone["e_support"])
     assert together["effect"]["value"] == pytest.approx(alone["effect"]["value"])
     assert [part["n"] for part in together["parts"]] == [2, 2, 2]
-    apart = {name: {**SHARED, "baseline_id": name} for name in "abc"}
-    product = fold_many(apart, {"a": values[:2], "b": values[2:4], "c": values[4:]})
-    singles = [fold_many({"a": SHARED}, {"a": values[n : n + 2]})["e_support"] for n in (0, 2, 4)]
-    assert product["e_support"] == pytest.approx(math.prod(singles))
+
+
+def test_designs_with_baselines_of_their_own_are_multiplied_and_all_but_one_claim_fewer_degrees_of_freedom() -> None:
+    values = {"a": [0.9, 1.2], "b": [1.0, 0.7, 1.1], "c": [0.8, 1.3]}
+    apart: dict[str, dict[str, Any]] = {name: {**SHARED, "baseline_id": name} for name in values}
+    product = fold_many(apart, values)["e_support"]
+    singles = {name: fold_many({name: SHARED}, {name: own})["e_support"] for name, own in values.items()}
+    base = arm(SHARED["baseline"])
+    factors = {name: math.exp(log_e(two_arms([own], base, is_factor=True))) for name, own in values.items()}
+    assert product == pytest.approx(singles["b"] * factors["a"] * factors["c"]), "b has most runs, and is weighed as ever"
+    assert all(1 < factors[name] < singles[name] for name in values)
+    assert fold_many({name: apart[name] for name in "cba"}, values)["e_support"] == pytest.approx(product)
+
+
+def test_a_factor_has_each_arms_own_variance_and_the_fewest_degrees_of_freedom() -> None:
+    """Mickey and Brown (1966): so its t is never wider than Student's, whatever the noises."""
+    own, base = [0.9, 1.3, 1.1], [0.1, -0.2, 0.05, 0.0, 0.3]
+    found = two_arms([own], arm(base), is_factor=True)
+    assert found is not None
+    assert found.nu == 2.0
+    assert found.v == pytest.approx(arm(own).ss / 2 / 3 + arm(base).ss / 4 / 5)
+    assert two_arms([own], None, is_factor=True) == two_arms([own], None), "one sample is exact"
+
+
+def test_known_noise_counts_the_luck_of_a_shared_baseline_once() -> None:
+    """Against the joint normal density of all runs' means, the baseline's error in every one, by hand for two."""
+    values = {"a": [0.9, 1.2], "b": [0.4, 1.0, 0.1]}
+    known = {"model": "gaussian", "mu1": 1.0, "mu0": 0.0, "sigma": 0.5, "tau": 0.2, "baseline_id": "b", "baseline_n": 2}
+    found = math.log(fold_many({"a": known, "b": known}, values)["e_support"])
+    base, v_a, v_b = 0.25 / 2, 0.04 + 0.25 / 2, 0.04 + 0.25 / 3
+    determinant = (v_a + base) * (v_b + base) - base * base
+    x_a, x_b = 1.05 - 0.5, 0.5 - 0.5
+    expected = ((v_b + base) * x_a + (v_a + base) * x_b - base * (x_a + x_b)) / determinant
+    assert found == pytest.approx(expected)
+    apart = [fold_many({name: {**known, "baseline_id": name}}, {name: own}) for name, own in values.items()]
+    assert found < math.fsum(math.log(each["e_support"]) for each in apart)
+    exact = {**known, "baseline_n": None}
+    both = math.log(fold_many({"a": exact, "b": exact}, values)["e_support"])
+    assert both == pytest.approx(0.55 / v_a + 0.0 / v_b), "a number has no luck to share"
 
 
 def test_runs_of_several_designs_on_one_seed_are_one_draw() -> None:
