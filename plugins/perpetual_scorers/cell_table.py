@@ -156,7 +156,7 @@ def _variances() -> Iterator[Cell]:
     for spread in (0.25, 4.0, 8.0):
         for n_b, n in ((2, 2), (4, 2), (4, 4)):
             yield _world(f"own-baselines-sd-x{spread:g}-{n}v{n_b}", "D4 D8",
-                         f"Twelve designs of {n} runs, {spread:g} times as noisy as the {n_b} runs of their own baselines.",
+                         f"Twelve designs of {n} runs, {spread:g} times as noisy as their own {n_b} baseline runs.",
                          _dozen(n_b=n_b, own=True, replicates=n, sigma_t=spread))  # fmt: skip
     yield _world("own-baselines-sd-x4-turns", "D4 D8",
                  "Twelve designs take turns, four times as noisy as their own baselines, which grow with them.",

@@ -471,7 +471,9 @@ def test_designs_with_baselines_of_their_own_are_multiplied_and_all_but_one_clai
     singles = {name: fold_many({name: SHARED}, {name: own})["e_support"] for name, own in values.items()}
     base = arm(SHARED["baseline"])
     factors = {name: math.exp(log_e(two_arms([own], base, is_factor=True))) for name, own in values.items()}
-    assert product == pytest.approx(singles["b"] * factors["a"] * factors["c"]), "b has most runs, and is weighed as ever"
+    assert product == pytest.approx(singles["b"] * factors["a"] * factors["c"]), (
+        "b has most runs, and is weighed as ever"
+    )
     assert all(1 < factors[name] < singles[name] for name in values)
     assert fold_many({name: apart[name] for name in "cba"}, values)["e_support"] == pytest.approx(product)
 
