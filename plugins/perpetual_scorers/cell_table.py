@@ -157,15 +157,16 @@ def _variances() -> Iterator[Cell]:
         for n_b, n in ((2, 2), (4, 2), (4, 4)):
             yield _world(f"own-baselines-sd-x{spread:g}-{n}v{n_b}", "D4 D8",
                          f"Twelve designs of {n} runs, {spread:g} times as noisy as their own {n_b} baseline runs.",
-                         _dozen(n_b=n_b, own=True, replicates=n, sigma_t=spread, claim={"tau": 0.0}))  # fmt: skip
+                         _dozen(n_b=n_b, own=True, replicates=n, sigma_t=spread, unpaired=True,
+                                claim={"tau": 0.0}))  # fmt: skip
     yield _world("own-baselines-sd-x4-turns", "D4 D8",
                  "Twelve designs take turns, four times as noisy as their own baselines, which grow with them.",
                  _dozen(n_b=0, own=True, interleaved=True, rounds=True, replicates=4, sigma_t=4.0,
-                        claim={"tau": 0.0}))  # fmt: skip
+                        unpaired=True, claim={"tau": 0.0}))  # fmt: skip
     yield _world("opportunist-own-sd-x4", "D4 D8",
                  "A design that looks bad is left; each has its own baseline, a quarter as noisy.",
                  World(designs=12, replicates=4, n_b=0, own=True, interleaved=True, opportunist=True,
-                       sigma_t=4.0, claim={"tau": 0.0}))  # fmt: skip
+                       sigma_t=4.0, unpaired=True, claim={"tau": 0.0}))  # fmt: skip
     yield _world("baseline-sd-x8", "D8", "Four baseline runs are eight times as noisy as the treatment.",
                  World(n_b=4, sigma=4.0, sigma_t=0.5))  # fmt: skip
     yield _world("baseline-sd-x8-dozen", "D8", "Twelve designs share four baseline runs, eight times as noisy.",

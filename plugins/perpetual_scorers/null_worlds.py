@@ -19,6 +19,8 @@ __all__ = ["Baseline", "Claim", "Ending", "Look", "Metric", "Run", "World", "cam
 
 Claim = dict[str, object]
 
+_UNSHARED = 1000  # more than the runs of any arm
+
 
 class Run(TypedDict):
     """One run of an arm, as `judge` reads it."""
@@ -119,6 +121,7 @@ class World:
         luck: Sd of what all runs of one implementation share (with `same_luck`: of all designs); the baseline has its
             own where `luck_b`.
         rho: Correlation of runs of both arms that have the same seed.
+        unpaired: The arms draw seeds of their own, so that none is shared.
         repeat: Runs of an arm that reuse a seed, their values apart by `jitter` sigma only.
         drift: Draws the drift of all runs in the order of their launches, from what it was before.
         loss: Says how a run that would be `z` sigma better than its arm's mean (treatment or not) ended early, if so.
@@ -146,6 +149,7 @@ class World:
     luck_b: bool = False
     same_luck: bool = False
     rho: float | None = None
+    unpaired: bool = False
     repeat: int = 1
     jitter: float = 0.0
     drift: Callable[[Random, float], float] | None = None
@@ -196,7 +200,7 @@ class _Arm:
     def launch(self) -> None:
         """Runs once more; the list of before is left as it is, since a look may hold it."""
         lab, world, n = self._lab, self._lab.world, len(self.runs)
-        seed = n // world.repeat + 1
+        seed = n // world.repeat + 1 + (_UNSHARED if world.unpaired and self._is_treatment else 0)
         code = self._codes[n % len(self._codes)]
         z = self._noise(seed)
         x = self._mean + self._sigma * z + lab.drifted() + (world.bias if code == "mended" else 0.0)
