@@ -239,6 +239,22 @@ def test_a_null_has_an_e_value_of_one_on_average_at_most(setting: dict[str, Any]
     assert mean <= 1 + 3 * math.sqrt((square / draws - mean * mean) / draws)
 
 
+FACTORS = [(2, 2, 8.0), (2, 8, 8.0), (4, 2, 0.125), (3, 4, 4.0), (3, 3, 1.0)]
+
+
+@pytest.mark.parametrize(("n", "base", "sd"), FACTORS)
+def test_a_factor_has_a_mean_of_one_at_most_uncut_whatever_the_noises(n: int, base: int, sd: float) -> None:
+    """So a product of them is an e-value too. Weighed as if alone the first would have 1.4, the second 2."""
+    rng, total, square, draws = Random(7), 0.0, 0.0, 3000
+    for _ in range(draws):
+        own, against = [rng.gauss(0, sd) for _ in range(n)], arm([rng.gauss(0, 1) for _ in range(base)])
+        e = math.exp(log_e(two_arms([own], against, is_factor=True)))
+        total, square = total + e, square + e * e
+    mean = total / draws
+    assert mean <= 1 + 3 * math.sqrt((square / draws - mean * mean) / draws)
+    assert mean < 1.05
+
+
 def test_an_effect_is_drawn_towards_none_by_its_noise() -> None:
     found = Statistic(1.0, 0.25, 3.0, 4.0)
     assert shrunk(1.0, found, 0.5) == pytest.approx(0.5)
