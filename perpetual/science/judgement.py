@@ -203,6 +203,8 @@ def _add_design(found: _Found, place: int, claim: Json, baseline: object, runs: 
         luck.append(design.get("luck"))
         if others is not None and rows:
             found.groups.append((shared, name))
+    if kind == "gaussian" and any(len(_merged(match.baseline.items, kind)) == 1 for match in counting):
+        found.cautions.append("lone_baseline")
     if kind == "gaussian" and None in luck:
         found.cautions.append("one_test_set")
     if kind == "gaussian" and luck and not claim.get("paired"):

@@ -116,6 +116,9 @@ def _baselines() -> Iterator[Cell]:
                      World(n_b=0, typed=runs, with_n=True))  # fmt: skip
         yield _world(f"typed-n-{runs}-ten", "D11", f"Ten designs of two runs share a typed mean with n = {runs}.",
                      World(designs=10, replicates=2, n_b=0, typed=runs, with_n=True))  # fmt: skip
+    yield _world("lone-baseline-sd-x4", "D8", "The one run of the baseline is four times as noisy as the treatment.",
+                 World(n_b=1, sigma=4.0, sigma_t=1.0, claim={"tau": 0.0}),
+                 seen=False, cautions=("lone_baseline",), covers=False)  # fmt: skip
     yield _world("typed-worst-of-5", "D11", "A bare number was the worst of five runs.",
                  World(n_b=0, typed=1, worst_of=5), seen=False, cautions=stated)  # fmt: skip
     for trials in (5, 10, 30):

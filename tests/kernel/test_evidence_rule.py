@@ -125,6 +125,16 @@ def test_a_number_that_few_runs_made_is_known_as_well_as_they_know_it(lab: Lab) 
     )  # fmt: skip
 
 
+def test_the_noise_of_a_baseline_of_one_run_is_taken_for_granted(lab: Lab) -> None:
+    lone, pair = _measured(lab, [1.0]), _measured(lab, [1.0, 1.01])
+    few, enough = _claim(lab, lone), _claim(lab, pair)
+    experiment = _measured(lab, [1.2, 1.22], few)
+    _measured(lab, [1.2, 1.22], enough)
+    said = f"lone_baseline: the one run of {lone.id} is taken to be as noisy as those of {experiment.id}"
+    assert said in _found(lab, few).assumes
+    assert not [text for text in _found(lab, enough).assumes if text.startswith("lone_baseline")]
+
+
 @pytest.mark.parametrize(
     ("design", "words"),
     [

@@ -231,6 +231,8 @@ def assumptions(ctx: Context, experiment: ExperimentRow, compared: Sequence[Comp
     baseline = design["baseline"]
     if isinstance(baseline, float | int) and design.get("baseline_runs") is None:
         found.append(f"typed_baseline: {baseline:g} is taken as exact; --baseline-runs N says how many runs it was")
+    if design["kind"] == "gaussian" and any(len(each.against) == 1 for each in compared):
+        found.append(f"lone_baseline: the one run of {baseline} is taken to be as noisy as those of {experiment.id}")
     items = design.get("items")
     values = [value for each in compared for row in each.rows if (value := row["value"]) is not None]
     has_scores = any(

@@ -302,6 +302,8 @@ def test_no_caution_of_runs_that_give_no_cause() -> None:
     ("code", "own", "base", "more"),
     [
         ("typed_baseline", GOOD, 0.0, {}),
+        ("lone_baseline", GOOD, (0.1,), {}),
+        ("lone_baseline", GOOD, [*runs((0.1,)), run(None, status="failed")], {}),
         ("lost_runs", [*runs(GOOD), run(None, status="failed")], BASE, {}),
         ("lost_runs", GOOD, [*runs(BASE), run(None, status="timeout")], {}),
         ("killed_runs", [*runs(GOOD), run(None, status="killed", by="agent")], BASE, {}),
@@ -334,6 +336,8 @@ def test_a_caution_fires_where_there_is_cause(code: str, own: Any, base: Any, mo
     ("code", "own", "base", "more"),
     [
         ("typed_baseline", GOOD, {"value": 0.0, "n": 5}, {}),
+        ("lone_baseline", GOOD, (0.1, 0.2), {}),
+        ("lone_baseline", (1, 1, 0), (1,), {"kind": "binary"}),
         ("killed_runs", [*runs(GOOD), run(None, status="killed", by=None)], BASE, {}),
         ("drift", [run(value, order=2 * n) for n, value in enumerate(GOOD)],
          [run(value, order=2 * n + 1) for n, value in enumerate(BASE)], {}),
