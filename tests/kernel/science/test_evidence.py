@@ -443,7 +443,7 @@ def test_an_unknown_model_or_a_number_that_is_none_is_refused() -> None:
 # Designs that share a baseline
 
 
-SHARED = {"mu1": 1.0, "mu0": 0.0, "tau": 0.0, "baseline_id": "b", "baseline": [0.2, -0.3, 0.1, 0.0]}
+SHARED: dict[str, Any] = {"mu1": 1.0, "mu0": 0.0, "tau": 0.0, "baseline_id": "b", "baseline": [0.2, -0.3, 0.1, 0.0]}
 
 
 def fold_many(designs: dict[str, dict[str, Any]], values: dict[str, list[float]], **config: Any) -> dict[str, Any]:
