@@ -9,9 +9,10 @@ ratio, a supermartingale for every effect at or below the boundary and every noi
 Heide and Gruenwald (2024), E-statistics, group invariance and anytime-valid testing, Annals of Statistics 52; Wang and
 Ramdas (2025), Anytime-valid t-tests and confidence sequences for Gaussian means with unknown variance, Sequential
 Analysis 44. Where the arms' noises may differ the statistic is Welch's with borrowed degrees of freedom, an
-approximation. The share of the stake that is never bet (`CASH`) pays for its error in how often an e-value is ever 20.
-On average it is above 1 where one arm is four times as noisy as the other or more (1.2 to 1.8, cut at 50), so no
-product may be made of it: see `is_factor` of `two_arms`. `make bench-science` measures both.
+approximation. The share of the stake that is never bet (`CASH`) pays for its error in how often an e-value is ever 20:
+P(e >= x) stays below 1 / x for x up to 2,000. On average it is above 1 where one arm is four times as noisy as the other
+or more (1.2 to 1.8, cut at 50), so no product may be made of it: see `is_factor` of `two_arms`. `make bench-science`
+measures both.
 """
 
 from __future__ import annotations
