@@ -158,6 +158,7 @@ class DesignBody(TypedDict):
     items: NotRequired[int | None]
     baseline_runs: NotRequired[int | None]
     guards: NotRequired[list[GuardBody] | None]
+    stop_rule: NotRequired[str | None]
     underpowered: NotRequired[bool]
 
 

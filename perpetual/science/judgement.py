@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         error: str
 
 
-__all__ = ["drifts", "judge", "judge_many"]
+__all__ = ["drifts", "judge", "judge_many", "stopped_by_rule"]
 
 MIN_REPLICATES = 2
 _STATES = ("done", "failed", "killed", "timeout", "lost")
@@ -63,10 +63,12 @@ def judge(
 
     Args:
         claim: {"metric", "direction" max | min, "kind" gaussian | binary, "claim" improves | at_least | any | value,
-            "mde", "noise", "tau", "paired", "items", "prior", "opinions", "changes"}; or a list of them, several
-            designs of one hypothesis, with a list of run lists.
+            "mde", "noise", "tau", "paired", "items", "prior", "opinions", "changes", "stop_rule"}; or a list of them,
+            several designs of one hypothesis, with a list of run lists. "stop_rule" is declared for both arms: "wall"
+            or "exit:CODE", see `stopped_by_rule`; a run that it ended counts at its last value.
         baseline: a number, {"value", "n"}, or a list of runs; for several designs one for all, or a list of them.
-        runs: {"seed", "value", "status", "by", "order", "code", "data", "environment", "items", "last_value"}.
+        runs: {"seed", "value", "status", "by", "order", "code", "data", "environment", "items", "last_value",
+            "exit_code"}.
         config: as for `confidence`; the methodology's thresholds and `min_replicates` by their own names too.
 
     Raises:
@@ -176,8 +178,14 @@ def _add_design(found: _Found, place: int, claim: Json, baseline: object, runs: 
     mde = None if claim.get("mde") is None else quantity(claim, "mde", least=0.0)
     if what in ("at_least", "value") and not mde:
         raise ValueError(f"mde must be above 0 for the claim {what}")
-    own = [_read(run, sign, kind) for run in runs]
+    rule = claim.get("stop_rule")
     against = cast("Sequence[object]", baseline) if _is_runs(baseline) else None
+    if rule is not None:
+        if not isinstance(rule, str) or rule.partition(":")[0] not in ("wall", "exit") or against is None:
+            raise ValueError(f"stop_rule must be wall or exit:CODE, of both arms as runs, not {rule!r}")
+        runs, against = ([_stopped(run, rule) for run in each] for each in (runs, against))
+        found.cautions.append("stop_rule")
+    own = [_read(run, sign, kind) for run in runs]
     others = None if against is None else [_read(run, sign, kind) for run in against]
     found.cautions.extend(_cautions_of_runs(own, others, kind))
     if others is None:
@@ -259,6 +267,30 @@ def _read(run: object, sign: float, kind: str) -> _Run:
         status,
         run.get("by"),
     )
+
+
+def stopped_by_rule(rule: str | None, status: str, exit_code: object, by: object) -> bool:
+    """Returns whether a run was ended by the stopping rule that was declared for both arms; never what `by` ended.
+
+    Args:
+        rule: "wall", or "wall:" and seconds: at the wall limit; "exit:CODE": by itself, with that exit code.
+        status: how it ended.
+        exit_code: of a run that ended by itself.
+        by: the agent or person that ended it.
+    """
+    if rule is None or by is not None:
+        return False
+    what, _, code = rule.partition(":")
+    return status == "timeout" if what == "wall" else status == "failed" and str(exit_code) == code
+
+
+def _stopped(run: object, rule: str) -> object:
+    """Returns a run that the rule ended as one that gave its last value; any other as it is."""
+    if not isinstance(run, Mapping) or _number(run, "last_value") is None:
+        return run
+    if not stopped_by_rule(rule, str(run.get("status")), run.get("exit_code"), run.get("by")):
+        return run
+    return {**run, "status": "done", "value": run["last_value"]}
 
 
 def _number(run: Mapping[str, object], key: str) -> float | None:

@@ -59,6 +59,9 @@ _LONGEST_LISTED = 200  # characters of a command in a list
 @click.option(
     "--guard", "guards", multiple=True, metavar="M:max|min:MARGIN", help="May not get worse by more; may be repeated."
 )
+@click.option(
+    "--stop-rule", metavar="wall|exit:CODE", help="A run that ends so counts at its last value, in both arms alike."
+)
 @click.option("--baseline-runs", type=int, metavar="N", help="Runs that a number as baseline was measured with.")
 @click.option("--kind", metavar="gaussian|binary", help="binary: 1 is success, 0 failure; the baseline is a rate.")
 @click.option(
@@ -123,6 +126,7 @@ def propose(
     items: int | None,
     baseline_runs: int | None,
     guards: tuple[str, ...],
+    stop_rule: str | None,
     kind: str | None,
     claim: str | None,
     on_crash: str | None,
@@ -175,6 +179,7 @@ def propose(
         items=items,
         baseline_runs=baseline_runs,
         guards=guards,
+        stop_rule=stop_rule,
         kind="gaussian" if kind is None else kind,
         claim=claim,
         on_crash=on_crash,
@@ -479,6 +484,7 @@ def _design(item: Json) -> str:
             f", {guard['metric']} {'lower' if guard['direction'] == 'max' else 'higher'} by {guard['margin']:g} at most"
             for guard in design["guards"] or ()
         )
+        what += f", stops by {design['stop_rule']}" if design["stop_rule"] else ""
         what += " (underpowered)" if design["underpowered"] else ""
         what += f", a crash {design['on_crash']} it" if design["on_crash"] else ""
     what += f", a proxy of {design['proxy_of']}" if design["proxy_of"] else ""

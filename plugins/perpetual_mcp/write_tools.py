@@ -136,6 +136,9 @@ def perpetual_propose(
     guards: Annotated[
         list[str] | None, "What may not get worse by more than a margin, METRIC:max|min:MARGIN: latency_ms:min:5."
     ] = None,
+    stop_rule: Annotated[
+        str | None, "wall or exit:CODE: a run that ends so counts at its last value; in both arms, before they run."
+    ] = None,
     kind: Annotated[
         Literal["gaussian", "binary"], "binary: 1 is success, 0 failure, the baseline a rate."
     ] = "gaussian",
@@ -207,6 +210,7 @@ def perpetual_propose(
             paired=paired,
             items=items,
             guards=guards or (),
+            stop_rule=stop_rule,
             kind=kind,
             claim=claim,
             on_crash=on_crash,

@@ -61,6 +61,7 @@ def _draft(hypothesis: Hypothesis, pattern: Experiment, point: Mapping[str, obje
         "items": design.items,
         "baseline_runs": design.baseline_runs,
         "guards": [f"{guard['metric']}:{guard['direction']}:{guard['margin']!r}" for guard in design.guards or ()],
+        "stop_rule": design.stop_rule,
         "replicates": design.replicates,
         "cost_run_hours": design.cost_run_hours,
         "gpus": resources.gpus,

@@ -399,7 +399,7 @@ def _compute(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -
 
 def pools_with(design: DesignBody, first: DesignBody) -> bool:
     """Returns whether a design's runs count under the prediction that was measured first of the same command."""
-    return bool(design["metric"] == first["metric"])
+    return bool(design["metric"] == first["metric"] and design.get("stop_rule") == first.get("stop_rule"))
 
 
 def _agree(one: Mapping[str, object], other: Mapping[str, object], names: Sequence[str]) -> bool:

@@ -233,6 +233,8 @@ def assumptions(ctx: Context, experiment: ExperimentRow, compared: Sequence[Comp
         found.append(f"typed_baseline: {baseline:g} is taken as exact; --baseline-runs N says how many runs it was")
     if design["kind"] == "gaussian" and any(len(each.against) == 1 for each in compared):
         found.append(f"lone_baseline: the one run of {baseline} is taken to be as noisy as those of {experiment.id}")
+    if rule := design.get("stop_rule"):
+        found.append(f"stop_rule: a run that ends by {rule} counts at its last value, in both arms alike")
     items = design.get("items")
     values = [value for each in compared for row in each.rows if (value := row["value"]) is not None]
     has_scores = any(

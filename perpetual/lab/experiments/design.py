@@ -75,6 +75,7 @@ def design_of(ctx: Context, hypothesis: HypothesisRow | None, spec: Specificatio
         null_effect=mde if claim == "at_least" else None,
         items=spec.items,
         baseline_runs=spec.baseline_runs,
+        stop_rule=_stop_rule(ctx, spec, metric, claim, against),
         guards=[{**guard} for guard in guards_of(spec.guards, claim, metric, against)] or None,
     )
 
@@ -92,6 +93,33 @@ def _changes(changes: str | None, claim: str | None, against: float | str | None
             "--changes declares the difference from a baseline experiment", hint="--baseline EXPERIMENT, and a claim"
         )
     return ",".join(name for name in ASPECTS if name in given)
+
+
+def _stop_rule(
+    ctx: Context, spec: Specification, metric: str | None, claim: str | None, against: float | str | None
+) -> str | None:
+    """Returns the declared stopping rule, with its limit; raises UsageError unless the baseline has the same."""
+    theirs = ctx.need(EXPERIMENT, against).body["design"].get("stop_rule") if isinstance(against, str) else None
+    rule = spec.stop_rule or (theirs if claim is not None else None)
+    if rule is None:
+        return None
+    what, _, given = rule.partition(":")
+    if what == "wall":
+        if spec.wall_s is None or given not in ("", repr(float(spec.wall_s))):
+            raise UsageError("a run that stops at its wall limit needs that limit", hint=f"--wall {given or 'TIME'}")
+        rule = f"wall:{float(spec.wall_s)!r}"
+    elif what != "exit" or not given.isascii() or not given.isdigit() or not 3 <= int(given) <= 125:
+        raise UsageError(f"{rule} is no stopping rule", hint="wall, or exit:CODE with a code of 3 to 125 (1: any crash)")
+    else:
+        rule = f"exit:{int(given)}"
+    if metric is None or spec.on_crash is not None or spec.proxy is not None or spec.proxy_of is not None:
+        raise UsageError("a stopping rule needs a metric, and goes with no proxy or --on-crash")
+    if claim is not None and rule != theirs:
+        raise UsageError(
+            f"a stopping rule holds in both arms, and the baseline's is {theirs or 'none'}",
+            hint=f"propose the baseline with --stop-rule {what if what == 'wall' else rule}",
+        )
+    return rule
 
 
 def _tau(spec: Specification, claim: str | None, mde: float | None) -> float | None:

@@ -72,6 +72,7 @@ _LATER: dict[str, dict[str, object]] = {
     "design": {
         "on_crash": None, "confirmation": False, "proxy": None, "proxy_of": None, "changes": None,
         "underpowered": False, "null_effect": None, "items": None, "baseline_runs": None, "guards": None,
+        "stop_rule": None,
     },
 }  # fmt: skip
 

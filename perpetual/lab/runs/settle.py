@@ -23,6 +23,7 @@ from perpetual.lab.runs.measure import did_you_mean, measure
 from perpetual.lab.runs.symptoms import OUT_OF_MEMORY, symptoms_of
 from perpetual.lab.runs.time_limit import is_told
 from perpetual.records import LIVE, Json, to_json
+from perpetual.science.judgement import stopped_by_rule
 from perpetual.slots.analyser import MetricValue
 from perpetual.slots.scheduler import Sighting
 from perpetual.toolkit.item_scores import pack
@@ -50,6 +51,7 @@ def found_end(ctx: Context, run: RunRow, seen: Sighting) -> Ending:
     status, reason = verdict_of(seen)
     _fetch(ctx, run, seen)
     metrics, remarks = measure(ctx, run, seen) if seen.state == "ended" else ({}, [])
+    status, reason = _by_rule(ctx, run, seen, metrics, status, reason)
     symptoms: list[Json] = []
     if status != "done":
         by_us = bool(run.body.get("cancelled_by")) or _ended_at_limit(run)
@@ -91,6 +93,21 @@ def verdict_of(seen: Sighting) -> tuple[str, str | None]:
     if seen.reason == "exec_failed":
         return "failed", seen.detail or "the command could not be executed"
     return "failed", f"ended by signal {seen.signal}" + (f": {seen.detail}" if seen.detail else "")
+
+
+def _by_rule(
+    ctx: Context, run: RunRow, seen: Sighting, metrics: Mapping[str, MetricValue], status: str, reason: str | None
+) -> tuple[str, str | None]:
+    """Returns `done` for a run that its declared stopping rule ended, once it had shown its metric; else as it was."""
+    design = ctx.need(EXPERIMENT, run.body["experiment_id"]).body["design"]
+    rule, found = design.get("stop_rule"), metrics.get(design["metric"] or "")
+    by = run.body.get("cancelled_by") or None
+    if found is None or found.value is None or not stopped_by_rule(rule, status, seen.exit_code, by):
+        return status, reason
+    what, _, limit = str(rule).partition(":")
+    if what == "wall" and (seen.duration_s or 0.0) < float(limit):  # it was silent for too long
+        return status, reason
+    return "done", f"stopped by its rule {rule}: its last {design['metric']} counts"
 
 
 def settle(ctx: Context, tx: LabTransaction, run: RunRow, end: Ending) -> tuple[dict[str, object] | None, str | None]:

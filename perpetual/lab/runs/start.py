@@ -282,6 +282,7 @@ def _waiting_for(ctx: Context, tx: LabTransaction, run: RunRow, reason: str) -> 
 def _take_turn(ctx: Context, tx: LabTransaction, run: RunRow, experiment: ExperimentRow, got: Lease) -> RunRow:
     """Returns the run, `launching` with the devices that it got."""
     me = platform.identity_of(os.getpid())
+    is_limited = (experiment.body["design"].get("stop_rule") or "").startswith("wall")
     values = {
         "status": "launching",
         "reason": None,
@@ -295,7 +296,8 @@ def _take_turn(ctx: Context, tx: LabTransaction, run: RunRow, experiment: Experi
         # What an earlier launcher may have started still counts as this run: its nonce stays.
         "nonce": run.body.get("nonce") if run.body.get("launcher") is not None else os.urandom(16).hex(),
         "grace_s": ctx.config.methodology["kill_grace_s"],
-        "on_overrun": ctx.config.methodology["on_overrun"],  # the rule that it starts under, and keeps
+        # The rule that it starts under, and keeps. A declared one goes before the methodology's.
+        "on_overrun": "kill" if is_limited else ctx.config.methodology["on_overrun"],
         "shares_folder": _mark_neighbours(ctx, tx, run, experiment),
     }
     run = RunRecords(ctx).change(tx, run, values)
