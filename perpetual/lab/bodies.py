@@ -159,6 +159,7 @@ class DesignBody(TypedDict):
     baseline_runs: NotRequired[int | None]
     guards: NotRequired[list[GuardBody] | None]
     stop_rule: NotRequired[str | None]
+    runs_of: NotRequired[str | None]
     underpowered: NotRequired[bool]
 
 
@@ -225,6 +226,7 @@ class ExperimentBody(DraftBody):
     extended_by: NotRequired[list[str]]
     renews: NotRequired[str | None]
     renewed_by: NotRequired[list[str]]
+    shared_by: NotRequired[list[str]]
     checked_for_secrets: NotRequired[bool]
 
 

@@ -198,7 +198,8 @@ class Status:
         lacking = (
             item.id
             for item in begun
-            if sum(item.body["runs"].values()) < item.body["design"]["replicates"]
+            if not item.body["design"].get("runs_of")
+            and sum(item.body["runs"].values()) < item.body["design"]["replicates"]
             and self._ctx.trust.counts(item.id, item.body)  # another one is refused, and shown by `perpetual trust`
         )
         ready = [*islice(lacking, _OFFERED)]

@@ -54,6 +54,7 @@ class Design:
     items: int | None = None  # test items behind each value: their luck counts
     baseline_runs: int | None = None  # runs that a number as baseline was measured with
     stop_rule: str | None = None  # `wall:SECONDS` or `exit:CODE`: a run that ends so counts at its last value
+    runs_of: str | None = None  # the experiment whose runs it takes
     guards: list[Json] | None = None  # what may not get worse by more than a margin: {metric, direction, margin}
     underpowered: bool = False  # proposed although it was known to decide nothing
 

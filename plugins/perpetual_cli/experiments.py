@@ -62,6 +62,7 @@ _LONGEST_LISTED = 200  # characters of a command in a list
 @click.option(
     "--stop-rule", metavar="wall|exit:CODE", help="A run that ends so counts at its last value, in both arms alike."
 )
+@click.option("--runs-of", metavar="ID", help="Take the runs of this experiment, which has none yet: no new runs.")
 @click.option("--baseline-runs", type=int, metavar="N", help="Runs that a number as baseline was measured with.")
 @click.option("--kind", metavar="gaussian|binary", help="binary: 1 is success, 0 failure; the baseline is a rate.")
 @click.option(
@@ -127,6 +128,7 @@ def propose(
     baseline_runs: int | None,
     guards: tuple[str, ...],
     stop_rule: str | None,
+    runs_of: str | None,
     kind: str | None,
     claim: str | None,
     on_crash: str | None,
@@ -180,6 +182,7 @@ def propose(
         baseline_runs=baseline_runs,
         guards=guards,
         stop_rule=stop_rule,
+        runs_of=runs_of,
         kind="gaussian" if kind is None else kind,
         claim=claim,
         on_crash=on_crash,
@@ -484,6 +487,7 @@ def _design(item: Json) -> str:
             f", {guard['metric']} {'lower' if guard['direction'] == 'max' else 'higher'} by {guard['margin']:g} at most"
             for guard in design["guards"] or ()
         )
+        what += f", from the runs of {design['runs_of']}" if design["runs_of"] else ""
         what += f", stops by {design['stop_rule']}" if design["stop_rule"] else ""
         what += " (underpowered)" if design["underpowered"] else ""
         what += f", a crash {design['on_crash']} it" if design["on_crash"] else ""
@@ -521,5 +525,6 @@ def _next(item: Json) -> list[str]:
             f"next: perpetual approve {id}" if item["command"] else f"next: perpetual run {id} 'python train.py ...'"
         ]
     if status == "approved":
+        id = item["design"]["runs_of"] or id
         return [f"next: perpetual run {id}" + (" --all" if item["design"]["replicates"] > 1 else "")]
     return []

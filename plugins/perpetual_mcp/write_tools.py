@@ -139,6 +139,9 @@ def perpetual_propose(
     stop_rule: Annotated[
         str | None, "wall or exit:CODE: a run that ends so counts at its last value; in both arms, before they run."
     ] = None,
+    runs_of: Annotated[
+        str | None, "Take the runs of this experiment, which has none yet: a second claim without new runs."
+    ] = None,
     kind: Annotated[
         Literal["gaussian", "binary"], "binary: 1 is success, 0 failure, the baseline a rate."
     ] = "gaussian",
@@ -211,6 +214,7 @@ def perpetual_propose(
             items=items,
             guards=guards or (),
             stop_rule=stop_rule,
+            runs_of=runs_of,
             kind=kind,
             claim=claim,
             on_crash=on_crash,

@@ -23,7 +23,7 @@ from perpetual.lab.kinds import (
     RunRow,
 )
 from perpetual.lab.ledger.evidence import EvidenceFold, EvidenceRecords
-from perpetual.lab.ledger.experiments import ExperimentRecords, design_key
+from perpetual.lab.ledger.experiments import ExperimentRecords, design_key, sources_of
 from perpetual.lab.ledger.hypotheses import PRIORS
 from perpetual.lab.permissions import is_agent
 from perpetual.science.evidence import bound_of, confidence, live_rows
@@ -207,7 +207,8 @@ def designs_of(
         standing = [row for row in own if row["id"] in counting] or own
         compared = [each for each in comparisons(ctx, first.body["design"], standing) if each.counts]
         metric = first.body["design"]["metric"]
-        lost = lost_values(ctx, [item.id for item in group.members if item.id not in mute], metric)
+        sources = [id for item in group.members if item.id not in mute for id in sources_of(ctx, item)]
+        lost = lost_values(ctx, sources, metric)
         baseline_lost = lost_values(ctx, parts_of(ctx, first.body["design"]), metric)
         for place, each in enumerate(compared):
             seen = oriented(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, HypothesisRow, RunRow
-from perpetual.lab.ledger.experiments import ExperimentRecords, design_key
+from perpetual.lab.ledger.experiments import ExperimentRecords, design_key, sources_of
 from perpetual.lab.permissions import is_agent
 from perpetual.records import ENDED
 from perpetual.science.judgement import drifts
@@ -39,7 +39,7 @@ def cautions(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -
         for item in ctx.store.find(EXPERIMENT, hypothesis_id=hypothesis.id)
         if item.body["design"]["claim"] is not None and item.body["runs"]
     ]
-    ended = {item.id: _ended(ctx, item.id) for item in claims}
+    ended = {item.id: [run for id in sources_of(ctx, item) for run in _ended(ctx, id)] for item in claims}
     tried = [item for item in claims if ended[item.id]]
     found = _left_out([run for runs in ended.values() for run in runs], measured, "runs")
     found += _of_baselines(ctx, tried)
@@ -77,7 +77,7 @@ def _killed_by_agents(ctx: Context, hypothesis_id: str) -> list[tuple[RunRow, st
         metric = design["metric"]
         if design["claim"] is None or metric is None:
             continue
-        baseline, sources = design["baseline"], [item.id]
+        baseline, sources = design["baseline"], sources_of(ctx, item)
         if isinstance(baseline, str):
             sources += [baseline, *ctx.need(EXPERIMENT, baseline).body.get("extended_by", [])]
         for source in sources:
@@ -276,7 +276,7 @@ def seen_before(ctx: Context, draft: DraftBody) -> SeenBefore:
     found: SeenBefore = {}
     seen = [
         item.id
-        for item in _alike(ctx, draft, {design["baseline"]})
+        for item in _alike(ctx, draft, {design["baseline"]}, design["metric"])
         if item.body["hypothesis_id"] != draft["hypothesis_id"] or item.body["design"]["claim"] is None
     ]
     if seen:
@@ -285,21 +285,20 @@ def seen_before(ctx: Context, draft: DraftBody) -> SeenBefore:
         baseline = ctx.need(EXPERIMENT, design["baseline"])
         further = [*baseline.body.get("extended_by", []), *baseline.body.get("renewed_by", [])]
         but: set[object] = {baseline.id, baseline.body.get("extends"), baseline.body.get("renews"), *further}
-        passed = [item.id for item in _alike(ctx, baseline.body, but)]
+        passed = [item.id for item in _alike(ctx, baseline.body, but, design["metric"])]
         if passed:
             found["passed_over"] = passed
     return found
 
 
-def _alike(ctx: Context, body: DraftBody, but: set[object]) -> list[ExperimentRow]:
-    """Returns other experiments with the same command and settings of which a run was measured in the same metric."""
-    metric = body["design"]["metric"]
+def _alike(ctx: Context, body: DraftBody, but: set[object], metric: str | None) -> list[ExperimentRow]:
+    """Returns other experiments with the same command and settings of which a run has shown the metric."""
     return [
         item
         for item in ExperimentRecords(ctx).alike.of(body)
         if item.id not in but
         and item.body["runs"].get("done")
         and "approved_hash" in item.body  # adopted work ran elsewhere, and is shown as such
-        and any(not _is_mute(run) for run in _ended(ctx, item.id))  # what weighs nothing, as an A/A test's runs, passes
-        and item.body["design"]["metric"] in (None, metric)
+        # What weighs nothing, as an A/A test's runs, passes.
+        and any(not _is_mute(run) and metric in run.body["metrics"] for run in _ended(ctx, item.id))
     ]

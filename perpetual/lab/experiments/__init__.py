@@ -71,6 +71,7 @@ class Experiments:
         baseline_runs: int | None = None,
         guards: Sequence[str] = (),
         stop_rule: str | None = None,
+        runs_of: str | None = None,
         kind: str = "gaussian",
         claim: str | None = None,
         on_crash: str | None = None,
@@ -105,10 +106,10 @@ class Experiments:
             command=command, title=title, config=config, notes=notes, cwd=cwd, env=env, tags=tags,
             priority=priority, metric=metric, direction=direction, mde=mde, noise=noise, tau=tau,
             baseline=baseline, paired=paired, items=items, baseline_runs=baseline_runs, guards=guards, kind=kind,
-            stop_rule=stop_rule, claim=claim, on_crash=on_crash, confirmation=confirmation, proxy=proxy, proxy_of=proxy_of,
-            changes=changes, underpowered=underpowered, extends=extends, replicates=replicates,
-            cost_run_hours=cost_run_hours, gpus=gpus, gpu_memory_bytes=gpu_memory_bytes, cpus=cpus,
-            wall_s=wall_s, no_output_s=no_output_s, memory_bytes=memory_bytes, nodes=nodes,
+            stop_rule=stop_rule, runs_of=runs_of, claim=claim, on_crash=on_crash, confirmation=confirmation,
+            proxy=proxy, proxy_of=proxy_of, changes=changes, underpowered=underpowered, extends=extends,
+            replicates=replicates, cost_run_hours=cost_run_hours, gpus=gpus, gpu_memory_bytes=gpu_memory_bytes,
+            cpus=cpus, wall_s=wall_s, no_output_s=no_output_s, memory_bytes=memory_bytes, nodes=nodes,
             scheduler=scheduler, engine=engine,
         )  # fmt: skip
         return propose.propose(self._ctx, hypothesis_id, spec, idempotency_key=idempotency_key, dry_run=dry_run)

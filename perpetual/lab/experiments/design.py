@@ -42,7 +42,11 @@ def design_of(ctx: Context, hypothesis: HypothesisRow | None, spec: Specificatio
     if mde is not None:
         finite(mde, "mde", above=0.0)
     against = baseline_value(ctx, baseline)
-    claim = _claim(ctx, hypothesis, spec.claim, metric, direction, mde, against)
+    claim = _claim(hypothesis, spec.claim, metric, direction, mde, against)
+    # What shares runs is of another metric than they declare, which a baseline that has not run cannot show yet.
+    is_seen = isinstance(against, str) and (spec.runs_of is None or ctx.need(EXPERIMENT, against).body["runs"])
+    if claim is not None and is_seen:
+        check_baseline(ctx, str(against), str(metric))
     if claim is None and metric is not None and direction is None and against is not None:
         raise UsageError("a baseline without a direction says nothing", hint="--direction max or min, and --mde")
     if spec.paired and not isinstance(against, str):
@@ -53,6 +57,8 @@ def design_of(ctx: Context, hypothesis: HypothesisRow | None, spec: Specificatio
         raise UsageError("--items belongs to a claim on a rate over test items", hint="leave --items out")
     if spec.kind == "binary":
         _check_rates(claim, against, mde, direction)
+    if spec.runs_of is not None and claim is None:
+        raise UsageError(f"what takes the runs of {spec.runs_of} needs a claim", hint="--metric, --direction, --mde")
     if spec.confirmation and claim is None:
         raise UsageError("a confirmation needs a claim to confirm", hint="--metric, --direction, --mde and --baseline")
     return Design(
@@ -76,6 +82,7 @@ def design_of(ctx: Context, hypothesis: HypothesisRow | None, spec: Specificatio
         items=spec.items,
         baseline_runs=spec.baseline_runs,
         stop_rule=_stop_rule(ctx, spec, metric, claim, against),
+        runs_of=spec.runs_of,
         guards=[{**guard} for guard in guards_of(spec.guards, claim, metric, against)] or None,
     )
 
@@ -109,7 +116,7 @@ def _stop_rule(
             raise UsageError("a run that stops at its wall limit needs that limit", hint=f"--wall {given or 'TIME'}")
         rule = f"wall:{float(spec.wall_s)!r}"
     elif what != "exit" or not given.isascii() or not given.isdigit() or not 3 <= int(given) <= 125:
-        raise UsageError(f"{rule} is no stopping rule", hint="wall, or exit:CODE with a code of 3 to 125 (1: any crash)")
+        raise UsageError(f"{rule} is no stopping rule", hint="wall, or exit:CODE with a code of 3 to 125")
     else:
         rule = f"exit:{int(given)}"
     if metric is None or spec.on_crash is not None or spec.proxy is not None or spec.proxy_of is not None:
@@ -130,7 +137,6 @@ def _tau(spec: Specification, claim: str | None, mde: float | None) -> float | N
 
 
 def _claim(
-    ctx: Context,
     hypothesis: HypothesisRow | None,
     claim: str | None,
     metric: str | None,
@@ -160,8 +166,6 @@ def _claim(
             f"a claim {'with an mde ' if mde is not None else ''}also needs {', '.join(lacking)}",
             hint="the metric's name, max or min, and what it is compared with: a number or an experiment",
         )
-    if isinstance(against, str):
-        check_baseline(ctx, against, str(metric))
     return claim
 
 

@@ -15,6 +15,7 @@ from perpetual.lab.evidence.stale import baseline_of
 from perpetual.lab.evidence.warnings import seen_before
 from perpetual.lab.experiments.design import design_of
 from perpetual.lab.experiments.feasibility import is_underpowered
+from perpetual.lab.experiments.shared import taken_over
 from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, KEY, RUN, ExperimentRow, HypothesisRow, RunRow
 from perpetual.lab.ledger.experiments import ExperimentRecords, argv_of, design_key, spec_hash
 from perpetual.lab.ledger.hypotheses import HypothesisRecords, tags_of
@@ -57,6 +58,9 @@ def _propose(
     hypothesis = ctx.need(HYPOTHESIS, hypothesis_id) if hypothesis_id is not None else None
     if spec.extends is not None:
         return _extend(ctx, spec, spec.extends, hypothesis, idempotency_key, dry_run)
+    owner = ctx.need(EXPERIMENT, spec.runs_of) if spec.runs_of is not None else None
+    if owner is not None and (idempotency_key is None or ctx.store.get(KEY, idempotency_key) is None):
+        spec = replace(taken_over(owner, hypothesis, spec), runs_of=owner.id)
     ctx.redaction.refuse_secrets(spec.command, spec.env or {}, spec.engine, config=spec.config, cwd=spec.cwd)
     if spec.command is not None:
         argv_of(spec.command)
@@ -66,7 +70,7 @@ def _propose(
         "env": dict(spec.env or {}),
         "cwd": spec.cwd,
         "config": json_copy({**(spec.config or {})}, "config"),
-        "resources": to_json(_resources(ctx, spec)),
+        "resources": owner.body["resources"] if owner is not None else to_json(_resources(ctx, spec)),
         "design": to_json(design),
         "hypothesis_id": hypothesis.id if hypothesis else None,
     }
@@ -77,7 +81,11 @@ def _propose(
         _check_new(ctx, draft, idempotency_key)
     draft = {**draft, **seen_before(ctx, draft)}
     spec = replace(spec, title=spec.title or _title(hypothesis, spec.command, draft["config"]))
-    return written(ctx, draft, spec, hypothesis, idempotency_key, dry_run)
+    made = written(ctx, draft, spec, hypothesis, idempotency_key, dry_run)
+    if owner is not None and not dry_run and made.id not in (known := owner.body.get("shared_by", [])):
+        with ctx.store.transaction() as tx:
+            tx.put(EXPERIMENT, owner.id, {**owner.body, "shared_by": [*known, made.id]})
+    return made
 
 
 def _extend(
@@ -135,7 +143,7 @@ def draft_like(body: ExperimentBody, *, replicates: int) -> DraftBody:
         "cwd": body["cwd"],
         "config": body["config"],
         "resources": body["resources"],
-        "design": {**body["design"], "replicates": replicates},
+        "design": {**body["design"], "replicates": replicates, "runs_of": None},
         "hypothesis_id": body["hypothesis_id"],
     }
 
@@ -218,6 +226,8 @@ def _first_score(ctx: Context, draft: DraftBody, hypothesis: HypothesisRow | Non
     cost = draft["design"]["cost_run_hours"]
     if hypothesis is None or draft["design"]["claim"] is None:
         return Score(None, cost, None, "none: a baseline or an exploration tests no hypothesis by itself")
+    if owner := draft["design"].get("runs_of"):
+        return Score(None, cost, None, f"none: it costs nothing beyond the runs of {owner}")
     first = prediction_of(ctx, hypothesis.id, draft)
     weighed = as_weighed(draft, first)
     if weighed is None:
@@ -249,7 +259,7 @@ def state_of(ctx: Context, hypotheses: Sequence[HypothesisRow]) -> ScorerState:
         firsts = predictions_of(ctx, hypothesis.id)
         for experiment in ctx.store.find(EXPERIMENT, hypothesis_id=hypothesis.id):
             launched[hypothesis.id] += sum(experiment.body["runs"].values())
-            if experiment.body["status"] not in ("approved", "active"):
+            if experiment.body["status"] not in ("approved", "active") or experiment.body["design"].get("runs_of"):
                 continue
             runs = ctx.store.find(RUN, experiment_id=experiment.id)
             left = experiment.body["design"]["replicates"] - len({run.body["replicate"] for run in runs})

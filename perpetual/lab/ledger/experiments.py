@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from perpetual.documents.provenance import CodeStateDocument
     from perpetual.lab.bodies import DesignKeys, DraftBody
 
-__all__ = ["STATUSES", "ExperimentRecords", "argv_of", "command_key", "design_key", "spec_hash", "words_of"]
+__all__ = ["ACCEPTED", "STATUSES", "ExperimentRecords", "argv_of", "command_key", "design_key", "require_unseen",
+           "sources_of", "spec_hash", "words_of"]  # fmt: skip
 
 STATUSES = EXPERIMENT_STATES
 
@@ -72,7 +73,7 @@ _LATER: dict[str, dict[str, object]] = {
     "design": {
         "on_crash": None, "confirmation": False, "proxy": None, "proxy_of": None, "changes": None,
         "underpowered": False, "null_effect": None, "items": None, "baseline_runs": None, "guards": None,
-        "stop_rule": None,
+        "stop_rule": None, "runs_of": None,
     },
 }  # fmt: skip
 
@@ -123,9 +124,23 @@ def words_of(command: str | None) -> list[str] | str | None:
         return command
 
 
+def require_unseen(source: ExperimentRow) -> None:
+    """Raises Conflict once an experiment has run, for a claim on its runs that is made only then."""
+    if source.body["runs"]:
+        raise Conflict(f"{source.id} has run, and a claim on its runs comes too late",
+                       hint="propose the claim with a command: new runs", code="seen_before")  # fmt: skip
+
+
+def sources_of(ctx: Context, item: ExperimentRow) -> list[str]:
+    """Returns the experiments whose runs it is judged by: itself, or that whose runs it takes, with what extends it."""
+    owner = item.body["design"].get("runs_of")
+    return [item.id] if owner is None else [owner, *ctx.need(EXPERIMENT, owner).body.get("extended_by", [])]
+
+
 NOT_TRUSTED = "its approval was made elsewhere and does not count here"
 CHANGED = "it has changed since it was approved"
 _USED = object()
+ACCEPTED = ("approved", "active", "complete", "analysed")
 _ID = re.compile(r"\b[a-z][0-9]+\b")
 
 
@@ -236,6 +251,8 @@ class ExperimentRecords:
             if not is_new and not (is_renewed and body.get("approved_hash") == spec_hash(body)):
                 raise Conflict(f"{document.id} is {body['status']}; only a proposed experiment can be approved",
                                hint=_next_of(document.id, body["status"]))  # fmt: skip
+            if is_new and (owner := body["design"].get("runs_of")):
+                require_unseen(self._ctx.need(EXPERIMENT, owner))
             body |= {
                 "status": "approved" if is_new else body["status"],
                 "approved_by": self._ctx.actor,
@@ -323,6 +340,8 @@ class ExperimentRecords:
     def check_launchable(self, document: ExperimentRow) -> None:
         """Raises unless the experiment is approved, here, with exactly the specification that it has now."""
         body = document.body
+        if owner := body["design"].get("runs_of"):
+            raise Conflict(f"{document.id} has no runs of its own", hint=f"perpetual run {owner} --all")
         if body["status"] == "proposed":
             raise NotPermitted(
                 f"{document.id} is not approved", hint=f"perpetual approve {document.id}", code="not_approved"
@@ -357,6 +376,8 @@ class ExperimentRecords:
         """Derives status and run counts from the runs, writes them if they changed, and answers the status."""
         document = tx.get(EXPERIMENT, id)
         assert document is not None, id
+        if owner := document.body["design"].get("runs_of"):
+            return self.fold(tx, owner)
         hypothesis = tx.get(HYPOTHESIS, document.body["hypothesis_id"] or "")
         # Of a decided one no missing replicate is launched. It is read here, for a verdict read earlier may be over.
         decided = hypothesis is not None and hypothesis.body["status"] in ("supported", "refuted")
@@ -372,6 +393,10 @@ class ExperimentRecords:
                 status = "analysed" if all(run.body.get("analysed") for run in runs) else "complete"
         if (status, counts) != (document.body["status"], document.body["runs"]):
             tx.put(EXPERIMENT, id, {**document.body, "status": status, "runs": counts})
+        for other in document.body.get("shared_by", ()) if counts else ():
+            item = self._ctx.need(EXPERIMENT, other)
+            if item.body["status"] in ACCEPTED and (status, counts) != (item.body["status"], item.body["runs"]):
+                tx.put(EXPERIMENT, other, {**item.body, "status": status, "runs": counts})
         return str(status)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from perpetual.errors import Conflict, NotPermitted, UsageError, nearest, unknown
 from perpetual.lab.context import Context
-from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, HypothesisRow
+from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, RUN, HypothesisRow
 from perpetual.lab.permissions import withholds
 from perpetual.records import Hypothesis, Listing, from_json
 from perpetual.records.states import HYPOTHESIS_STATES
@@ -56,9 +56,10 @@ def baseline_value(ctx: Context, baseline: float | str | None) -> float | str | 
 
 
 def check_baseline(ctx: Context, baseline_id: str, metric: str) -> None:
-    """Raises UsageError if the experiment measures another metric."""
+    """Raises UsageError if the experiment measures another metric, and its runs have not shown this one."""
     measures = ctx.need(EXPERIMENT, baseline_id).body["design"]["metric"]
-    if measures is not None and measures != metric:
+    runs = ctx.store.find(RUN, experiment_id=baseline_id) if measures not in (None, metric) else ()
+    if measures not in (None, metric) and not any(metric in run.body["metrics"] for run in runs):
         near = nearest(metric, [measures])
         raise UsageError(
             f"{baseline_id} measures {measures}, not {metric}",

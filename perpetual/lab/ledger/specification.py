@@ -64,6 +64,7 @@ class Specification:
     baseline_runs: int | None = None  # runs that a number as baseline was measured with
     # `wall` or `exit:CODE`: a run that ends so counts at its last value, in both arms; by default the baseline's
     stop_rule: str | None = None
+    runs_of: str | None = None  # the experiment whose runs it is judged by, which has none yet
     guards: Sequence[str] = ()  # METRIC:max|min:MARGIN each: what may not get worse by more than that
     kind: str = "gaussian"  # or binary: the metric is 1 or 0, and a baseline is the rate that the mde is added to
     claim: str | None = None  # improves (by default, with an mde), at_least, value, any (some effect) or none

@@ -135,6 +135,8 @@ def _reserve(ctx: Context, surveys: Surveys, held: Collection[str], changed: Map
 
 
 def _missing(ctx: Context, experiment: ExperimentRow) -> int:
+    if experiment.body["design"].get("runs_of"):
+        return 0
     runs = ctx.store.find(RUN, experiment_id=experiment.id)
     return int(experiment.body["design"]["replicates"]) - len({run.body["replicate"] for run in runs})
 

@@ -15,7 +15,7 @@ from perpetual.lab.context import Context
 from perpetual.lab.engines.sight import scheduler_for
 from perpetual.lab.evidence.confidence import add_evidence, refold, refold_users_of
 from perpetual.lab.kinds import EVIDENCE, EXPERIMENT, RUN, ExperimentRow, LabTransaction, RunRow
-from perpetual.lab.ledger.experiments import ExperimentRecords
+from perpetual.lab.ledger.experiments import ACCEPTED, ExperimentRecords
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.provenance.captures import FILE, kept_of, taint_of
 from perpetual.lab.runs.launch import try_again
@@ -164,11 +164,12 @@ def settle(ctx: Context, tx: LabTransaction, run: RunRow, end: Ending) -> tuple[
         ctx.emit(tx, "run_tainted", run.id, {"experiment_id": experiment.id, "reasons": [*end.taint]})
     book = Budget(ctx).correct if was_lost or run.body.get("found_again") else Budget(ctx).settle
     debit = book(tx, run.body, gpu_hours=gpu_hours, run_hours=run_hours)
-    informs = (status == "done" and value is not None) or (status == "failed" and design.get("on_crash"))
-    evidence = _evidence(ctx, tx, run, experiment, value) if informs else None
+    evidence = _evidence(ctx, tx, run, experiment)
     ExperimentRecords(ctx).fold(tx, experiment.id)
-    if evidence is None:
-        refold_cautions(ctx, tx, experiment)
+    shared = [ctx.need(EXPERIMENT, id) for id in _sharers(tx, experiment)]
+    for claim in [*([experiment] if evidence is None else []),
+                  *(each for each in shared if _evidence(ctx, tx, run, each) is None)]:  # fmt: skip
+        refold_cautions(ctx, tx, claim)
     refold_users_of(ctx, tx, experiment.id)
     # A failure that is a result needs no further attempt; a lost run had its own.
     for cause in _causes(run) if evidence is None and not was_lost else ():
@@ -227,18 +228,29 @@ def _items(found: MetricValue | None) -> dict[str, object]:
     return {} if packed is None else {"items": packed}
 
 
-def _evidence(
-    ctx: Context, tx: LabTransaction, run: RunRow, experiment: ExperimentRow, value: float | None
-) -> str | None:
-    """Returns the measured row of a finished run; one per run and metric, none without a hypothesis.
+def _sharers(tx: LabTransaction, experiment: ExperimentRow) -> list[str]:
+    """Returns the experiments that take the runs of this one, or of what it extends."""
+    owner = experiment.body.get("extends")
+    root = tx.get(EXPERIMENT, owner) if owner else experiment
+    return root.body.get("shared_by", []) if root is not None else []
 
-    Without a value it is that of a failed run, where that it runs at all is what is claimed.
+
+def _evidence(ctx: Context, tx: LabTransaction, run: RunRow, experiment: ExperimentRow) -> str | None:
+    """Returns the measured row of a finished run; one per run, claim and metric, none without a hypothesis.
+
+    Without a value it is that of a failed run, where that it runs at all is what is claimed. A claim on another
+    experiment's runs counts once it was approved, which is before they started.
     """
-    body = experiment.body
-    if body["hypothesis_id"] is None or body["design"]["claim"] is None:
-        return None
+    body, status = experiment.body, run.body["status"]
     metric = body["design"]["metric"]
+    value = run.body["metrics"].get(metric) if metric else None
+    informs = (status == "done" and value is not None) or (status == "failed" and body["design"].get("on_crash"))
+    if not informs or body["hypothesis_id"] is None or body["design"]["claim"] is None:
+        return None
+    if body["design"].get("runs_of") and not (body["status"] in ACCEPTED and ctx.trust.counts(experiment.id, body)):
+        return None
     if any(row.body["kind"] == "measured" and row.body.get("metric") == metric
+           and row.body["hypothesis_id"] == body["hypothesis_id"]
            for row in tx.find(EVIDENCE, run_id=run.id)):  # fmt: skip
         return None
     overtaken = _overtaken_by(tx, run)
