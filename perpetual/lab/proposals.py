@@ -75,17 +75,10 @@ class Proposals:
         price = self._price(experiment, runs)
         prediction = _prediction(design, baseline, _pooled_sd(groups))
         candidate: CandidateState = {
-            "id": id,
-            "hypothesis_id": experiment["hypothesis_id"],
-            "mu1": prediction["mu1"],
-            "mu0": prediction["mu0"],
-            "sigma": prediction["sigma"],
-            "tau": prediction["tau"],
-            "cost": price["cost"],
-            "p_fail": price["p_fail"],
-            "n_seen": len(own),
-            "n_pending": price["n_pending"],
-        }
+            "id": id, "hypothesis_id": experiment["hypothesis_id"],
+            "mu1": prediction["mu1"], "mu0": prediction["mu0"], "sigma": prediction["sigma"], "tau": prediction["tau"],
+            "cost": price["cost"], "p_fail": price["p_fail"], "n_seen": len(own), "n_pending": price["n_pending"],
+        }  # fmt: skip
         if "model" in prediction:
             candidate["model"] = prediction["model"]
             return candidate

@@ -332,7 +332,7 @@ _OTHERS: dict[str, Any] = {
     "mde": 0.1, "noise": 0.1, "tau": 0.1, "baseline": 1.0, "paired": True, "kind": "binary", "claim": "any",
     "on_crash": "refutes", "confirmation": True, "proxy": {"args": "--fast"}, "proxy_of": "e1", "cost_run_hours": 1.0,
     "items": 100, "baseline_runs": 3, "underpowered": True,
-    "guards": ["n:min:0.1"],
+    "guards": ["n:min:0.1"], "stop_rule": "exit:75", "runs_of": "e1",
     "changes": "code", "gpus": 1, "gpu_memory_bytes": 2**30, "cpus": 2, "wall_s": 60.0, "no_output_s": 60.0,
     "memory_bytes": 2**30, "nodes": 1, "scheduler": "local", "engine": {"partition": "long"},
 }  # fmt: skip

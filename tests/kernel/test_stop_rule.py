@@ -109,7 +109,7 @@ def test_a_rule_that_the_baseline_does_not_have_is_refused(lab: Lab) -> None:
         ({"baseline": ruled.id, "wall_s": 90.0}, "needs that limit"),
         ({"baseline": ruled.id}, "needs that limit"),
         ({"baseline": ruled.id, "wall_s": 60.0, "proxy": proxy}, "no proxy"),
-        *(({"baseline": plain.id, "stop_rule": rule}, "no stopping rule") for rule in ("exit:1", "exit:137", "exit:",
+        *(({"baseline": plain.id, "stop_rule": rule}, "no stopping rule") for rule in ("exit:1", "exit:137", "exit:", "exit:075",
                                                                                      "exit:x", "nan", "kill")),
     )  # fmt: skip
     for wrong, said in cases:
@@ -138,11 +138,12 @@ def drawn(chance: Random, seed: int, sd: float, *, stop: bool, by: str | None = 
 def alarms(count: int, sd: float, *, by: str | None = None) -> tuple[float, float]:
     """The shares of nulls with an e-value of 20 ever, and that were ever called supported."""
     chance = Random(7)
-    items, sizes = [], range(2, 9)
+    items: list[Any] = []
+    ruled, sizes = {**CLAIM, "stop_rule": "exit:75"}, range(2, 9)
     for _ in range(count):
         base = [drawn(chance, n, 1.0, stop=by is None) for n in range(6)]
         own = [drawn(chance, 50 + n, sd, stop=True, by=by) for n in range(8)]
-        items += [[{**CLAIM, "stop_rule": "exit:75"}, base, own[:size], {}] for size in sizes]
+        items += [[ruled, base, own[:size], {}] for size in sizes]
     found: list[Any] = [*judge_many(items)]
     worlds = [found[at : at + len(sizes)] for at in range(0, len(found), len(sizes))]
     ever = [max(each["e_support"] for each in world) >= 20 for world in worlds]

@@ -37,22 +37,9 @@ if TYPE_CHECKING:
     from perpetual.science.evidence import Confidence
 
 __all__ = [
-    "add_evidence",
-    "baseline_values",
-    "cautioned",
-    "count_rows",
-    "designs_of",
-    "effects_of",
-    "folded",
-    "oriented",
-    "pools_with",
-    "prediction_of",
-    "predictions_of",
-    "refold",
-    "refold_users_of",
-    "rows_of",
-    "users_of",
-]
+    "add_evidence", "baseline_values", "cautioned", "count_rows", "designs_of", "effects_of", "folded", "oriented",
+    "pools_with", "prediction_of", "predictions_of", "refold", "refold_users_of", "rows_of", "users_of",
+]  # fmt: skip
 
 _COMPARED = "compared"  # the kept fold of who is compared with what
 _FIGURES = ("confidence", "log_odds", "e_support", "e_refute", "false_alarm_bound", "n_measured")
@@ -546,34 +533,19 @@ def refold(ctx: Context, tx: LabTransaction, hypothesis_id: str, rows: Sequence[
     rows = rows_of(ctx, hypothesis_id) if rows is None else rows
     found = folded(ctx, hypothesis, rows)
     status: str = found["status"]
-    body = {
-        **hypothesis.body,
-        "confidence": found["confidence"],
-        "log_odds": found["log_odds"],
-        "e_support": found["e_support"],
-        "e_refute": found["e_refute"],
-        "false_alarm_bound": found["false_alarm_bound"],
-        "n_measured": found["n_measured"],
-        "evidence_count": found["evidence_count"],
-        "flags": found["flags"],
-        "status": status,
-    }
+    shown = (*_FIGURES, "evidence_count", "flags", "status")
+    body = {**hypothesis.body, **{name: value for name, value in found.items() if name in shown}}
     later = {name: value for name, value in found.items() if name in ("needs", "decided_by", "counting", "sentence")}
-    later["effect"] = headline(
-        effects_of(ctx, hypothesis_id, rows), found["together"]
-    )  # which older records do not have
+    # Which older records do not have.
+    later["effect"] = headline(effects_of(ctx, hypothesis_id, rows), found["together"])
     later["cautions"] = cautioned(ctx, hypothesis, rows)
     later["assumes"] = assumed(ctx, hypothesis_id, rows)
     body |= {name: value for name, value in later.items() if value or name in body}
     if body != hypothesis.body:
         tx.put(HYPOTHESIS, hypothesis_id, body, expect_revision=hypothesis.revision)
     if status != hypothesis.body["status"]:
-        payload = {
-            "from": hypothesis.body["status"],
-            "to": status,
-            "confidence": body["confidence"],
-            "false_alarm_bound": body["false_alarm_bound"],
-        }
+        payload = {"from": hypothesis.body["status"], "to": status, "confidence": found["confidence"],
+                   "false_alarm_bound": found["false_alarm_bound"]}  # fmt: skip
         ctx.emit(tx, "hypothesis_status", hypothesis_id, payload)
         for experiment in tx.find(EXPERIMENT, hypothesis_id=hypothesis_id):
             ExperimentRecords(ctx).fold(tx, experiment.id)
@@ -622,20 +594,10 @@ def add_evidence(ctx: Context, tx: LabTransaction, hypothesis_id: str, row: NewE
     before = rows_of(ctx, hypothesis_id)
     number = tx.count("evidence") + 1
     new: FoldRow = {
-        "weight": 1.0,
-        "run_id": None,
-        "experiment_id": None,
-        "value": None,
-        "reason": None,
-        "log_bayes_factor": None,
-        "actor": ctx.actor,
-        "created_at": ctx.now(),
-        **row,
-        "id": f"v{number}",
-        "no": number,
-        "hypothesis_id": hypothesis_id,
-        "design_id": row.get("experiment_id"),
-    }
+        "weight": 1.0, "run_id": None, "experiment_id": None, "value": None, "reason": None, "log_bayes_factor": None,
+        "actor": ctx.actor, "created_at": ctx.now(), **row,
+        "id": f"v{number}", "no": number, "hypothesis_id": hypothesis_id, "design_id": row.get("experiment_id"),
+    }  # fmt: skip
     new = _opined(new)
     earlier = _compute(ctx, hypothesis, before).said["log_odds"]
     moved = _compute(ctx, hypothesis, [*before, new]).said["log_odds"] - earlier

@@ -63,18 +63,17 @@ def retract(ctx: Context, evidence_id: str, *, why: str) -> Evidence:
         row: NewEvidence = {"kind": "retraction", "target": f"v{target.id}", "reason": why,
                "experiment_id": target.body["experiment_id"], "run_id": target.body["run_id"]}  # fmt: skip
         id = add_evidence(ctx, tx, target.body["hypothesis_id"], row)
-        for other in _shared_rows(ctx, tx, target):
+        for other in _shared_rows(tx, target):
             more: NewEvidence = {**row, "target": f"v{other.id}", "experiment_id": other.body["experiment_id"]}
             add_evidence(ctx, tx, other.body["hypothesis_id"], more)
     return EvidenceRecords(ctx).get(id)
 
 
-def _shared_rows(ctx: Context, tx: LabTransaction, target: EvidenceRow) -> list[EvidenceRow]:
+def _shared_rows(tx: LabTransaction, target: EvidenceRow) -> list[EvidenceRow]:
     """Returns what the same run says of other claims and stands: what is wrong with a run is wrong for all of them."""
-    if target.body["kind"] != "measured" or target.body["run_id"] is None:
-        return []
-    rows = [row for row in tx.find(EVIDENCE, run_id=target.body["run_id"]) if row.id != target.id]
-    gone = {row.body.get("target") for row in rows if row.body["kind"] == "retraction"}
+    run, is_measured = target.body["run_id"], target.body["kind"] == "measured"
+    rows = tx.find(EVIDENCE, run_id=run) if is_measured and run is not None else []
+    gone = {row.body.get("target") for row in rows if row.body["kind"] == "retraction"} | {f"v{target.id}"}
     return [row for row in rows if row.body["kind"] == "measured" and f"v{row.id}" not in gone]
 
 

@@ -7,10 +7,11 @@ it is evidence, and each of it can make evidence look better than it is. Folded 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from perpetual.lab.context import Context
+from perpetual.lab.evidence.stale import parts_of
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, HypothesisRow, RunRow
 from perpetual.lab.ledger.experiments import ExperimentRecords, design_key, sources_of
 from perpetual.lab.permissions import is_agent
@@ -77,10 +78,7 @@ def _killed_by_agents(ctx: Context, hypothesis_id: str) -> list[tuple[RunRow, st
         metric = design["metric"]
         if design["claim"] is None or metric is None:
             continue
-        baseline, sources = design["baseline"], sources_of(ctx, item)
-        if isinstance(baseline, str):
-            sources += [baseline, *ctx.need(EXPERIMENT, baseline).body.get("extended_by", [])]
-        for source in sources:
+        for source in (*sources_of(ctx, item), *parts_of(ctx, design)):
             for run in ctx.store.find(RUN, experiment_id=source):
                 if _was_seen_and_killed(run, metric):
                     found[run.id] = (run, metric)
@@ -172,19 +170,14 @@ def _of_baselines(ctx: Context, tried: Sequence[ExperimentRow]) -> list[str]:
 
 def _departures(hypothesis: HypothesisRow, experiment: ExperimentRow) -> list[str]:
     """Returns where an experiment claims something else than its hypothesis says."""
-    prediction, design = hypothesis.body["prediction"], experiment.body["design"]
-    found = []
-    claims: list[tuple[str, object, object]] = [
-        ("metric", prediction.get("metric"), design["metric"]),
-        ("direction", prediction.get("direction"), design["direction"]),
-        ("mde", prediction.get("mde"), design["mde"]),
+    said: Mapping[str, object] = {**hypothesis.body["prediction"]}
+    claimed: Mapping[str, object] = {**experiment.body["design"]}
+    is_like = claimed.get("proxy_of") or claimed.get("confirmation")  # which are compared with like
+    return [
+        f"other_claim: {experiment.id} claims {name} {claimed[name]} where {hypothesis.id} predicts {said[name]}"
+        for name in ("metric", "direction", "mde", *(() if is_like else ("baseline",)))
+        if None not in (said.get(name), claimed[name]) and said[name] != claimed[name]
     ]
-    if not (design.get("proxy_of") or design.get("confirmation")):  # which are compared with like
-        claims.append(("baseline", prediction.get("baseline"), design["baseline"]))
-    for name, said, claimed in claims:
-        if said is not None and claimed is not None and said != claimed:
-            found.append(f"other_claim: {experiment.id} claims {name} {claimed} where {hypothesis.id} predicts {said}")
-    return found
 
 
 def _shared_baselines(weighed: Sequence[ExperimentRow]) -> list[str]:

@@ -115,10 +115,8 @@ def _stop_rule(
         if spec.wall_s is None or given not in ("", repr(float(spec.wall_s))):
             raise UsageError("a run that stops at its wall limit needs that limit", hint=f"--wall {given or 'TIME'}")
         rule = f"wall:{float(spec.wall_s)!r}"
-    elif what != "exit" or not given.isascii() or not given.isdigit() or not 3 <= int(given) <= 125:
+    elif what != "exit" or given not in map(str, range(3, 126)):
         raise UsageError(f"{rule} is no stopping rule", hint="wall, or exit:CODE with a code of 3 to 125")
-    else:
-        rule = f"exit:{int(given)}"
     if metric is None or spec.on_crash is not None or spec.proxy is not None or spec.proxy_of is not None:
         raise UsageError("a stopping rule needs a metric, and goes with no proxy or --on-crash")
     if claim is not None and rule != theirs:
@@ -137,13 +135,9 @@ def _tau(spec: Specification, claim: str | None, mde: float | None) -> float | N
 
 
 def _claim(
-    hypothesis: HypothesisRow | None,
-    claim: str | None,
-    metric: str | None,
-    direction: str | None,
-    mde: float | None,
-    against: float | str | None,
-) -> str | None:
+    hypothesis: HypothesisRow | None, claim: str | None, metric: str | None, direction: str | None,
+    mde: float | None, against: float | str | None,
+) -> str | None:  # fmt: skip
     """Returns what is claimed, if anything, once all that it needs is there."""
     if claim == "none" and mde is not None:
         raise UsageError("an mde without a claim says nothing", hint="leave out --claim none or --mde")
@@ -155,11 +149,8 @@ def _claim(
         raise UsageError(f"{what} belongs to a claim, and a claim to a hypothesis", hint="-h HYPOTHESIS")
     if claim == "any" and mde is not None:
         raise UsageError("the claim `any` is of some effect, whatever its size", hint="leave --mde out")
-    needs: list[tuple[str, object]] = [("--metric", metric), ("--baseline", against)]
-    if claim == "improves" and mde is None:
-        needs = [("--metric", metric), ("--direction", direction), ("--baseline", against)]
-    elif claim != "any":
-        needs = [("--metric", metric), ("--direction", direction), ("--mde", mde), ("--baseline", against)]
+    needs = [("--metric", metric), ("--direction", "" if claim == "any" else direction),
+             ("--mde", 0.0 if claim in ("any", "improves") else mde), ("--baseline", against)]  # fmt: skip
     lacking = [flag for flag, value in needs if value is None]
     if lacking:
         raise UsageError(

@@ -15,18 +15,9 @@ from perpetual.toolkit.limits import fits_tags, fits_text
 from perpetual.toolkit.units import bounded, counted, finite, identifier
 
 __all__ = [
-    "AGENTS_PRIORS",
-    "DIRECTIONS",
-    "PRIORS",
-    "STATUSES",
-    "HypothesisRecords",
-    "baseline_value",
-    "check_baseline",
-    "check_direction",
-    "check_metric",
-    "check_prior",
-    "tags_of",
-]
+    "AGENTS_PRIORS", "DIRECTIONS", "PRIORS", "STATUSES", "HypothesisRecords", "baseline_value", "check_baseline",
+    "check_direction", "check_metric", "check_prior", "tags_of",
+]  # fmt: skip
 
 STATUSES = HYPOTHESIS_STATES
 DIRECTIONS = ("max", "min")

@@ -166,9 +166,10 @@ def settle(ctx: Context, tx: LabTransaction, run: RunRow, end: Ending) -> tuple[
     debit = book(tx, run.body, gpu_hours=gpu_hours, run_hours=run_hours)
     evidence = _evidence(ctx, tx, run, experiment)
     ExperimentRecords(ctx).fold(tx, experiment.id)
-    shared = [ctx.need(EXPERIMENT, id) for id in _sharers(tx, experiment)]
-    for claim in [*([experiment] if evidence is None else []),
-                  *(each for each in shared if _evidence(ctx, tx, run, each) is None)]:  # fmt: skip
+    root = ctx.need(EXPERIMENT, experiment.body.get("extends") or experiment.id)
+    shared = [ctx.need(EXPERIMENT, id) for id in root.body.get("shared_by", ())]
+    found = [(experiment, evidence), *((each, _evidence(ctx, tx, run, each)) for each in shared)]
+    for claim in (each for each, row in found if row is None):
         refold_cautions(ctx, tx, claim)
     refold_users_of(ctx, tx, experiment.id)
     # A failure that is a result needs no further attempt; a lost run had its own.
@@ -228,13 +229,6 @@ def _items(found: MetricValue | None) -> dict[str, object]:
     return {} if packed is None else {"items": packed}
 
 
-def _sharers(tx: LabTransaction, experiment: ExperimentRow) -> list[str]:
-    """Returns the experiments that take the runs of this one, or of what it extends."""
-    owner = experiment.body.get("extends")
-    root = tx.get(EXPERIMENT, owner) if owner else experiment
-    return root.body.get("shared_by", []) if root is not None else []
-
-
 def _evidence(ctx: Context, tx: LabTransaction, run: RunRow, experiment: ExperimentRow) -> str | None:
     """Returns the measured row of a finished run; one per run, claim and metric, none without a hypothesis.
 
@@ -256,19 +250,11 @@ def _evidence(ctx: Context, tx: LabTransaction, run: RunRow, experiment: Experim
     overtaken = _overtaken_by(tx, run)
     weightless = run.body["chosen_seed"] or run.body["tainted"] or overtaken is not None
     row: NewEvidence = {
-        "kind": "measured",
-        "experiment_id": experiment.id,
-        "run_id": run.id,
-        "metric": metric,
-        "value": value,
-        "status": run.body["status"],
-        "weight": 0.0 if weightless else 1.0,
-        "replicate": run.body["replicate"],
-        "seed": run.body["seed"],
-        "spec_hash": run.body["spec_hash"],
-        "source": run.body["metric_sources"].get(metric or ""),
-        "reason": _why_weightless(run) or overtaken,
-    }
+        "kind": "measured", "experiment_id": experiment.id, "run_id": run.id, "metric": metric, "value": value,
+        "status": status, "weight": 0.0 if weightless else 1.0, "replicate": run.body["replicate"],
+        "seed": run.body["seed"], "spec_hash": run.body["spec_hash"],
+        "source": run.body["metric_sources"].get(metric or ""), "reason": _why_weightless(run) or overtaken,
+    }  # fmt: skip
     if run.body.get("versions"):
         row["versions"] = run.body["versions"]
     return add_evidence(ctx, tx, body["hypothesis_id"], row)

@@ -195,6 +195,8 @@ WRONG: list[tuple[str, dict[str, Any], int]] = [
     ("perpetual_propose", {"hypotesis": "h1"}, 2),
     ("perpetual_propose", {"hypothesis": "h1", "command": "x", "items": 0}, 2),
     ("perpetual_propose", {"hypothesis": "h1", "command": "x", "guards": ["latency_ms"]}, 2),
+    ("perpetual_propose", {"command": "x", "metric": "m", "stop_rule": "exit:1"}, 2),
+    ("perpetual_propose", {"hypothesis": "h1", "runs_of": "e1", "command": "x"}, 2),
     ("perpetual_propose", {"hypothesis": "h1", "command": "x", "noise": 5}, 2),  # hides the mde of 0.05
     ("perpetual_run", {}, 2),
     ("perpetual_run", {"experiment": "e9"}, 5),
