@@ -23,6 +23,8 @@ def other_command(item: Json) -> str | None:
 def needs(item: Json) -> str:
     """Returns what a run takes of a machine, and what starts it, where that is chosen."""
     need = item["resources"]
+    if owner := item["design"]["runs_of"]:
+        return f"nothing beyond the runs of {owner}"
     wall = "none" if need["wall_s"] is None else shown_hours(need["wall_s"] / 3600)
     memory = f" with {need['gpu_memory_bytes'] / 2**30:g} GiB each" if need["gpu_memory_bytes"] else ""
     cpus = f", {counted(need['cpus'], 'CPU')}" if need["cpus"] else ""

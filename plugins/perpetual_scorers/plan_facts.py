@@ -113,12 +113,17 @@ class LabFacts:
     def runs_of(self, ids: Iterable[str]) -> list[Run]:
         """Returns the newest ended attempt of each replicate of these experiments, oldest first."""
         found: list[Run] = []
-        for id in ids:
+        for id in (source for one in ids for source in self._sources(one)):
             if id not in self._runs:
                 everything = sorted(_everything(self.lab.runs.list, experiment_id=id), key=_number)
                 self._runs[id] = [*{run.replicate: run for run in everything if run.status in _ENDED}.values()]
             found += self._runs[id]
         return found
+
+    def _sources(self, id: str) -> list[str]:
+        """Returns the experiments whose runs it is judged by: itself, or that whose runs it takes."""
+        owner = next((item.design.runs_of for item in self.experiments if item.id == id), None)
+        return [id] if owner is None else [owner, *self._extensions(owner)]
 
     def baseline_ids(self, baseline: object) -> tuple[str, ...]:
         """Returns the experiments whose runs are a baseline's: itself, what renews it, and what extends either."""
@@ -166,8 +171,8 @@ class LabFacts:
     def _claim(self, members: Sequence[Experiment], rows: Mapping[str, Evidence]) -> Claim:
         runs = self.runs_of(item.id for item in members)
         own = sorted((run for run in runs if run.id in rows), key=_number)
-        first = own[0].experiment_id if own else members[0].id
-        lead = next(item for item in members if item.id == first)
+        first = own[0].experiment_id if own else None
+        lead = next((item for item in members if item.id == first), members[0])
         own = [run for run in own if run.metrics.get(lead.design.metric or "") is not None]
         lost = [run for run in runs if run.status != "done" and run.started_at is not None]
         baseline, baseline_lost = self.baseline_of(lead.design, own[0].versions if own else None)
@@ -176,15 +181,16 @@ class LabFacts:
 
     def noise(self, metric: str | None, baseline: object = None) -> Measured | None:
         """Returns the spread of a metric within experiments: of a baseline and all that is compared with it, or all."""
-        alike = [item.id for item in self.experiments if self._is_alike(item, metric, baseline)]
+        found = {item.id: item for item in self.experiments if self._is_alike(item, metric, baseline)}
+        alike = [id for id, item in found.items() if item.design.runs_of not in found]  # whose runs are counted there
         arms = [measured(filter(_counts, self.runs_of([id])), metric) for id in alike]
         noise = noise_of(arms)
         return None if noise is None else Measured(noise, "measured", sum(len(each) for each in arms if len(each) > 1))
 
     def _is_alike(self, item: Experiment, metric: str | None, baseline: object) -> bool:
-        if item.design.proxy_of is not None or item.design.metric != metric:
-            return False
-        return baseline is None or item.design.baseline == baseline or item.id in self.baseline_ids(baseline)
+        if item.design.proxy_of is not None or (baseline is not None and item.id in self.baseline_ids(baseline)):
+            return item.design.proxy_of is None  # of a baseline what its runs have shown counts, whatever it declares
+        return item.design.metric == metric and (baseline is None or item.design.baseline == baseline)
 
     def seeds(self, metric: str | None, baseline: object) -> Seeds:
         """Returns the correlation of the runs that share a seed with a run of the baseline, 0 unless it is known."""
