@@ -493,7 +493,11 @@ def _design(item: Json) -> str:
         what += f", a crash {design['on_crash']} it" if design["on_crash"] else ""
     what += f", a proxy of {design['proxy_of']}" if design["proxy_of"] else ""
     noise = "" if design["noise"] is None else f", noise {design['noise']:g}"
-    cost = "" if design["cost_run_hours"] is None or design["runs_of"] else f", {shown_hours(design['cost_run_hours'])} each"
+    cost = (
+        ""
+        if design["cost_run_hours"] is None or design["runs_of"]
+        else f", {shown_hours(design['cost_run_hours'])} each"
+    )
     return f"  design: {what}; {counted(design['replicates'], 'replicate')}{cost}{noise}"
 
 

@@ -14,7 +14,7 @@ from perpetual.lab.evidence.decision_preview import explained
 from perpetual.lab.evidence.stale import baseline_of
 from perpetual.lab.experiments.propose import as_weighed, ended_elsewhere, propose, serves, state_of
 from perpetual.lab.kinds import EVENT, EXPERIMENT, HYPOTHESIS, RUN, ExperimentRow
-from perpetual.lab.ledger.experiments import ExperimentRecords, design_key
+from perpetual.lab.ledger.experiments import ExperimentRecords, design_key, sources_of
 from perpetual.lab.ledger.hypotheses import HypothesisRecords
 from perpetual.lab.ledger.specification import Specification
 from perpetual.lab.proposals import Proposals
@@ -166,7 +166,7 @@ def _baseline_runs(
             weighed = as_weighed(experiment.body, predictions.get(design_key(experiment.body)))
             if weighed is None:
                 continue
-            runs = [*ctx.store.find(RUN, experiment_id=experiment.id)]
+            runs = [run for id in sources_of(ctx, experiment) for run in ctx.store.find(RUN, experiment_id=id)]
             runs += ended_elsewhere(ctx, experiment.body, experiment.id)
             row = proposals.candidate(experiment.id, weighed, runs, *baseline_of(ctx, weighed["design"]))
             found += [{**row, "n_left": 0}] if row is not None else []

@@ -17,7 +17,7 @@ from perpetual.lab.experiments.design import design_of
 from perpetual.lab.experiments.feasibility import is_underpowered
 from perpetual.lab.experiments.shared import taken_over
 from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, KEY, RUN, ExperimentRow, HypothesisRow, RunRow
-from perpetual.lab.ledger.experiments import ExperimentRecords, argv_of, design_key, spec_hash
+from perpetual.lab.ledger.experiments import ExperimentRecords, argv_of, design_key, sources_of, spec_hash
 from perpetual.lab.ledger.hypotheses import HypothesisRecords, tags_of
 from perpetual.lab.ledger.specification import LONGEST_GIVEN_TITLE, Specification
 from perpetual.lab.proposals import Proposals
@@ -315,6 +315,7 @@ def ended_elsewhere(ctx: Context, body: DraftBody, id: str | None) -> list[RunRo
         run
         for other in ExperimentRecords(ctx).alike.of(body)
         if other.id != id and other.body["hypothesis_id"] == body["hypothesis_id"] and design_key(other.body) == key
-        for run in ctx.store.find(RUN, experiment_id=other.id)
+        for source in sources_of(ctx, other)
+        for run in ctx.store.find(RUN, experiment_id=source)
         if run.body["status"] in ENDED
     ]
