@@ -90,23 +90,15 @@ def oriented(
     noise, mde = design["noise"] or None, design["mde"]  # a noise of 0, which older designs may hold, declares nothing
     model: Model = {
         "model": "any" if design["claim"] == "any" or mde is None else "gaussian",
-        "one_sided": design["direction"] is not None,
-        "metric": design["metric"],
-        "claim": design["claim"],
-        "mde": mde,
-        "mu1": mde or 0.0,
-        "mu0": 0.0,
-        "null": design.get("null_effect") or 0.0,
-        "tau": design["tau"] or 0.0,
-        "sigma": None,
-        "s0": noise,
-        "nu0": 0.0 if noise is None else _GUESS_DF,
+        "one_sided": design["direction"] is not None, "metric": design["metric"], "claim": design["claim"],
+        "mde": mde, "mu1": mde or 0.0, "mu0": 0.0, "null": design.get("null_effect") or 0.0,
+        "tau": design["tau"] or 0.0, "sigma": None, "s0": noise, "nu0": 0.0 if noise is None else _GUESS_DF,
         "paired": bool(sampled),
         "typed_n": design.get("baseline_runs"),
         "baseline_id": _shared(design, against, mean),
         "lost": [None if last is None else sign * (last - mean) for last in lost],
         "baseline_lost": [None if last is None else sign * (last - mean) for last in baseline_lost],
-    }
+    }  # fmt: skip
     if sampled:
         # Exactly nil where the seeds made no difference: a rounding error would pass for a tiny measured noise.
         same = len({*sampled}) == 1
@@ -149,13 +141,9 @@ def _rate_model(
     """Returns the same of a rate, whose successes are what is to become more frequent."""
     mde = design["mde"] or 0.0
     model: Model = {
-        "model": "binary",
-        "metric": design["metric"],
-        "mde": mde,
-        "null": design.get("null_effect") or 0.0,
-        "on_crash": design.get("on_crash"),
-        "lost": [] if design.get("on_crash") else [*lost],
-    }
+        "model": "binary", "metric": design["metric"], "mde": mde, "null": design.get("null_effect") or 0.0,
+        "on_crash": design.get("on_crash"), "lost": [] if design.get("on_crash") else [*lost],
+    }  # fmt: skip
     trials = design.get("baseline_runs")
     if isinstance(baseline, dict):
         hits = [value for value in baseline.values() if value in (0, 1)]
@@ -371,11 +359,8 @@ def _compute(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -
     """Returns `perpetual.science.confidence` of the hypothesis, its experiments' designs and these rows."""
     designs, ready, sorts = designs_of(ctx, hypothesis, rows)
     methodology = ctx.config.methodology
-    config = {
-        "support": methodology["confidence_support_threshold"],
-        "refute": methodology["confidence_refute_threshold"],
-        "alpha": methodology["alpha"],
-    }
+    config = {"support": methodology["confidence_support_threshold"], "alpha": methodology["alpha"],
+              "refute": methodology["confidence_refute_threshold"]}  # fmt: skip
     claim = {"id": hypothesis.id, "prior": hypothesis.body["prior"]}
     kept_back = {name: design for name, design in designs.items() if sorts.get(name) == "confirmation"}
     confirmed = 0.0

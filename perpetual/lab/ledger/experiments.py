@@ -171,28 +171,15 @@ class ExperimentRecords:
             spec: what it says of itself for people: title, notes, tags and priority, as they are to be kept.
         """
         self._ctx.redaction.refuse_secrets(
-            draft["command"],
-            draft["env"],
-            draft["resources"].get("engine"),
-            config=draft["config"],
-            cwd=draft["cwd"],
-            design=draft["design"],
-        )
+            draft["command"], draft["env"], draft["resources"].get("engine"),
+            config=draft["config"], cwd=draft["cwd"], design=draft["design"],
+        )  # fmt: skip
         return {
-            **draft,
-            CHECKED: True,
-            "title": spec.title,
-            "status": "proposed",
-            "notes": spec.notes,
-            "tags": [*spec.tags],
-            "priority": spec.priority,
-            "score": to_json(score),
-            "runs": {},
-            "proposed_by": self._ctx.actor,
-            "approved_by": None,
-            "created_at": self._ctx.now(),
+            **draft, CHECKED: True, "title": spec.title, "status": "proposed", "notes": spec.notes,
+            "tags": [*spec.tags], "priority": spec.priority, "score": to_json(score), "runs": {},
+            "proposed_by": self._ctx.actor, "approved_by": None, "created_at": self._ctx.now(),
             "spec_hash": spec_hash(draft),
-        }
+        }  # fmt: skip
 
     def create(self, tx: LabTransaction, body: Mapping[str, object]) -> ExperimentRow:
         """Writes a new proposed experiment, as `drafted`."""
@@ -254,11 +241,9 @@ class ExperimentRecords:
             if is_new and (owner := body["design"].get("runs_of")):
                 require_unseen(self._ctx.need(EXPERIMENT, owner))
             body |= {
-                "status": "approved" if is_new else body["status"],
-                "approved_by": self._ctx.actor,
-                "approved_hash": spec_hash(body),
-                "approved_at": self._ctx.now(),
-            }
+                "status": "approved" if is_new else body["status"], "approved_by": self._ctx.actor,
+                "approved_hash": spec_hash(body), "approved_at": self._ctx.now(),
+            }  # fmt: skip
             body.pop("approved_code", None)  # of an earlier approval
             if code is not None:
                 body["approved_code"] = code
@@ -315,12 +300,9 @@ class ExperimentRecords:
         self._ctx.redaction.refuse_command(command)
         argv_of(command)
         body = {
-            **document.body,
-            "command": command,
-            "approved_by": self._ctx.actor,
-            "approved_at": self._ctx.now(),
+            **document.body, "command": command, "approved_by": self._ctx.actor, "approved_at": self._ctx.now(),
             **({"approved_code": {**code}} if code is not None else {}),
-        }
+        }  # fmt: skip
         body["spec_hash"] = body["approved_hash"] = spec_hash(body)
         if body["status"] == "proposed":
             body["status"] = "approved"

@@ -139,27 +139,17 @@ def settle(ctx: Context, tx: LabTransaction, run: RunRow, end: Ending) -> tuple[
         run,
         {
             **late,
-            "status": status,
-            "pending": False,
-            "reason": reason,
-            "pid": seen.pid or run.body["pid"],
-            "host": seen.host or run.body.get("host"),
-            "started_at": seen.started_at or run.body["started_at"],
-            "ended_at": seen.ended_at or ctx.now(),
-            "duration_s": seen.duration_s,
-            "exit_code": seen.exit_code,
-            "signal": seen.signal,
-            "gpu_hours": gpu_hours,
-            "run_hours": run_hours,
-            "metrics": values,
+            "status": status, "pending": False, "reason": reason, "pid": seen.pid or run.body["pid"],
+            "host": seen.host or run.body.get("host"), "started_at": seen.started_at or run.body["started_at"],
+            "ended_at": seen.ended_at or ctx.now(), "duration_s": seen.duration_s, "exit_code": seen.exit_code,
+            "signal": seen.signal, "gpu_hours": gpu_hours, "run_hours": run_hours, "metrics": values,
             "metric_sources": {name: found.source for name, found in sorted(metrics.items())},
             **_items(metrics.get(design["metric"] or "")),
-            "max_rss_bytes": seen.max_rss_bytes,
-            "cpu_s": seen.cpu_s,
+            "max_rss_bytes": seen.max_rss_bytes, "cpu_s": seen.cpu_s,
             "annotations": [*late.get("annotations", run.body.get("annotations", ())), *end.annotations],
             "tainted": run.body["tainted"] or bool(end.taint),
         },
-    )
+    )  # fmt: skip
     if end.taint:
         ctx.emit(tx, "run_tainted", run.id, {"experiment_id": experiment.id, "reasons": [*end.taint]})
     book = Budget(ctx).correct if was_lost or run.body.get("found_again") else Budget(ctx).settle
