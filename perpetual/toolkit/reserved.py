@@ -44,6 +44,7 @@ RESERVED: dict[str, frozenset[str]] = {
     "placement": frozenset({"gpus"}),
     "proposer": frozenset({"full-scale", "grid", "noise-floor", "proxies"}),
     "redactor": frozenset({"secrets"}),
+    "report_section": frozenset({"sweeps"}),
     "scaffolder": frozenset({"files"}),
     "scheduler": frozenset({"local"}),
     "scorer": frozenset({"decisive", "greedy", "information-gain", "random", "round-robin", "thompson"}),
@@ -61,7 +62,7 @@ GROUPS: dict[str, frozenset[str]] = {
     "plugins": frozenset({"list", "retry", "show"}),
     "services": frozenset({"list", "start", "stop"}),
     "store": frozenset({"compact", "export", "import", "migrate", "stats", "verify"}),
-    "sweep": frozenset({"add", "approve", "claim", "list", "new", "next", "run", "show"}),
+    "sweep": frozenset({"add", "approve", "claim", "importance", "list", "new", "next", "run", "show"}),
     "trust": frozenset({"list", "revoke"}),
 }
 

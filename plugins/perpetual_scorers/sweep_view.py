@@ -11,9 +11,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from perpetual_scorers.space import Parameter, Value, command_of
 
 if TYPE_CHECKING:
+    from typing import TypedDict
+
     from perpetual import Lab
     from perpetual.api import Experiment, Record, Run
     from perpetual_scorers.documents import SweepDocument
+
+    class RunArguments(TypedDict):
+        """What `Experiments.propose` takes for a run of a setting."""
+
+        command: str
+        config: dict[str, object]
+        metric: str
+        direction: str
+        noise: float | None
+        cost_run_hours: float | None
+        gpus: int
+        wall_s: float | None
+        cwd: str | None
+
 
 __all__ = ["LIVE", "SWEEP", "TRIAL", "Recipe", "Trial", "View", "in_words", "parameters_in", "view_of"]
 
@@ -42,7 +58,7 @@ class Recipe(NamedTuple):
         """Returns what part of a full run a run of this rung is."""
         return self.rungs[rung] / self.rungs[-1] if self.rungs else 1.0
 
-    def arguments(self, values: Mapping[str, Value], rung: int) -> dict[str, Any]:
+    def arguments(self, values: Mapping[str, Value], rung: int) -> RunArguments:
         """Returns what `Experiments.propose` takes for a run of a setting: its command, configuration and needs."""
         options, share = self.options, self.share(rung)
         length = self.rungs[rung] if self.rungs else None

@@ -80,7 +80,7 @@ def test_the_scorer_of_the_methodology_is_the_active_one(
     document = ask(capsys, "plugins", "list")[1]
     assert listed(document, "acme/acme")["state"] == "active"
     bundled = {one["name"]: one["state"] for one in listed(document, "perpetual-lab/scorers")["providers"]}
-    commands = dict.fromkeys(("aa", "bench-policy", "overturn", "power", "sweep"), "active")
+    commands = dict.fromkeys(("aa", "bench-policy", "overturn", "power", "sweep", "sweeps"), "active")
     assert bundled == dict.fromkeys(bundled, "available") | commands
 
 
