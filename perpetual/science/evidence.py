@@ -319,7 +319,37 @@ def _weigh(designs: Mapping[str, Design], found: Mapping[str, Measured]) -> list
         # Runs on other code, data or environment than their baseline's decide nothing until it is run anew.
         share = min(0.0 if designs[name].get("stale") else _share(designs[name]) for name in each.designs)
         weighed[place] = each._replace(support=each.support * share, refute=each.refute * share)
+    return _by_seeds(weighed, found)
+
+
+def _by_seeds(weighed: list[_Weight], found: Mapping[str, Measured]) -> list[_Weight]:
+    """Returns the weights, where several baselines' claims ran on the same seeds the mean e-value for the product.
+
+    What a seed does to all treatments alike is one draw of its luck, whichever baselines they have.
+    """
+    linked: list[tuple[set[object], list[int]]] = []
+    for place, each in enumerate(weighed):
+        if each.effect is None or each.effect.statistic is None:
+            continue
+        seeds = {seed for name in each.designs if name in found for seed in found[name].seeds if seed is not None}
+        others = [other for other in linked if other[0] & seeds]
+        linked = [other for other in linked if not other[0] & seeds]
+        linked.append(
+            (seeds.union(*(other[0] for other in others)), [place, *(n for other in others for n in other[1])])
+        )
+    for _, places in linked:
+        k = len(places)
+        support, refute = (_log_mean(side) / k for side in zip(*(weighed[n][2:4] for n in places), strict=True))
+        for n in places if k > 1 else ():
+            said = cast("Said", weighed[n].effect)
+            held = said.held[0] / k, said.held[1] / k
+            weighed[n] = weighed[n]._replace(support=support, refute=refute, effect=said._replace(held=held))
     return weighed
+
+
+def _log_mean(logs: Sequence[float]) -> float:
+    peak = max(logs)
+    return peak + math.log(math.fsum(math.exp(each - peak) for each in logs) / len(logs))
 
 
 def _share(design: Design) -> float:
@@ -549,8 +579,7 @@ def _under_guard(
     weighed = _weigh(guards, values)
     unseen = [name for name in guards if name not in values]
     sides = [against_it, *(each.refute for each in weighed)]
-    peak = max(sides)
-    against = peak + math.log(math.fsum(math.exp(each - peak) for each in sides) / len(sides))
+    against = _log_mean(sides)
     parts = []
     for each in weighed:
         metric, margin = guards[each.designs[0]].get("metric"), number(guards[each.designs[0]], "margin", 0.0)

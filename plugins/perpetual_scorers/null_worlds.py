@@ -121,7 +121,7 @@ class World:
         luck: Sd of what all runs of one implementation share (with `same_luck`: of all designs); the baseline has its
             own where `luck_b`.
         rho: Correlation of runs of both arms that have the same seed.
-        unpaired: The arms draw seeds of their own, so that none is shared.
+        unpaired: Each arm draws seeds of its own, so that none is shared.
         repeat: Runs of an arm that reuse a seed, their values apart by `jitter` sigma only.
         drift: Draws the drift of all runs in the order of their launches, from what it was before.
         loss: Says how a run that would be `z` sigma better than its arm's mean (treatment or not) ended early, if so.
@@ -179,6 +179,7 @@ class _Arm:
             self._codes = world.codes[is_treatment]
         elif is_treatment and world.designs > 1:
             self._codes = (f"c{number}",)
+        self._first_seed = _UNSHARED * (2 * number + is_treatment) if world.unpaired else 0
         self._noises: dict[int, float] = {}
         self.total = 0.0  # of the values seen, in mde
         self.runs: list[Run] = []
@@ -200,7 +201,7 @@ class _Arm:
     def launch(self) -> None:
         """Runs once more; the list of before is left as it is, since a look may hold it."""
         lab, world, n = self._lab, self._lab.world, len(self.runs)
-        seed = n // world.repeat + 1 + (_UNSHARED if world.unpaired and self._is_treatment else 0)
+        seed = n // world.repeat + 1 + self._first_seed
         code = self._codes[n % len(self._codes)]
         z = self._noise(seed)
         x = self._mean + self._sigma * z + lab.drifted() + (world.bias if code == "mended" else 0.0)

@@ -488,6 +488,33 @@ def test_a_factor_has_each_arms_own_variance_and_the_fewest_degrees_of_freedom()
     assert two_arms([own], None, is_factor=True) == two_arms([own], None), "one sample is exact"
 
 
+def test_claims_on_the_same_seeds_have_the_mean_e_value_whatever_their_baselines() -> None:
+    """A seed that is good to every treatment is one draw of luck, which a product would count once a claim."""
+    values = {"a": [0.9, 1.2], "b": [1.0, 0.7, 1.1], "c": [0.8, 1.3]}
+    designs = {name: {**SHARED, "baseline_id": name} for name in values}
+
+    def of(names: str, seeds: dict[str, list[int]]) -> float:
+        ledger = [
+            row(n, value, id=f"{name}{n}", run_id=f"{name}{n}", design_id=name, seed=seeds[name][n])
+            for name in names
+            for n, value in enumerate(values[name])
+        ]
+        return confidence({"id": "H1", "prior": 0.5}, {name: designs[name] for name in names}, ledger, {})["e_support"]
+
+    apart = {"a": [1, 2], "b": [3, 4, 5], "c": [6, 7]}
+    linked = {"a": [1, 2], "b": [2, 3, 4], "c": [4, 5]}  # a and c by way of b
+    factors = {
+        name: math.exp(log_e(two_arms([values[name]], arm(SHARED["baseline"]), is_factor=True))) for name in "ac"
+    }
+    alone = of("b", apart)
+    assert of("abc", apart) == pytest.approx(alone * factors["a"] * factors["c"])
+    assert of("abc", linked) == pytest.approx((alone + factors["a"] + factors["c"]) / 3)
+    half = {**linked, "c": [8, 9]}
+    assert of("abc", half) == pytest.approx((alone + factors["a"]) / 2 * factors["c"])
+    mute = of("ab", {"a": [1, 1], "b": [1, 2, 3]})
+    assert mute == pytest.approx(alone), "runs on one seed are one run, which says nothing"
+
+
 def test_known_noise_counts_the_luck_of_a_shared_baseline_once() -> None:
     """Against the joint normal density of all runs' means, the baseline's error in every one, by hand for two."""
     values = {"a": [0.9, 1.2], "b": [0.4, 1.0, 0.1]}
