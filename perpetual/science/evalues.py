@@ -10,8 +10,8 @@ Heide and Gruenwald (2024), E-statistics, group invariance and anytime-valid tes
 Ramdas (2025), Anytime-valid t-tests and confidence sequences for Gaussian means with unknown variance, Sequential
 Analysis 44. Where the arms' noises may differ the statistic is Welch's with borrowed degrees of freedom, an
 approximation. The share of the stake that is never bet (`CASH`) pays for its error in how often an e-value is ever 20.
-On average it is above 1 where one arm is four times as noisy as the other or more, so no product may be made of it: see
-`is_factor` of `two_arms`. `make bench-science` measures both.
+On average it is above 1 where an arm of 2 to 4 runs is four times as noisy as the other or more (up to 1.9, cut at 50),
+so no product may be made of it: see `is_factor` of `two_arms`. `make bench-science` measures both.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def two_arms(
             degrees of freedom to a power. A factor has each arm's own variance, and the fewest degrees of freedom of
             the two: its t is never wider than Student's with as many, whatever the noises (Mickey and Brown 1966,
             Bounds on the distribution functions of the Behrens-Fisher statistic, Annals of Mathematical Statistics
-            37), and its e-value was 0.4 to 1.0 on average in arms of 2 to 8 runs, one up to 8 times as noisy.
+            37), and its e-value was at most 1 on average in arms of 2 to 8 runs, one up to 8 times as noisy.
     """
     values = [value for design in own for value in design]
     n = len(values)
