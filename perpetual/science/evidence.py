@@ -285,8 +285,8 @@ def _group(name: str, design: Design) -> tuple[object, ...]:
     return (shared, *said, *sides)
 
 
-def _weigh(designs: Mapping[str, Design], found: Mapping[str, Measured]) -> list[_Weight]:
-    """Returns what was measured, by groups of designs that share a baseline."""
+def _weigh(designs: Mapping[str, Design], found: Mapping[str, Measured], *, is_product: bool = True) -> list[_Weight]:
+    """Returns what was measured, by groups of designs that share a baseline; shaped for a product, or each alone."""
     weighed: list[_Weight] = []
     groups: dict[object, list[str]] = {}
     for name, design in designs.items():
@@ -314,12 +314,12 @@ def _weigh(designs: Mapping[str, Design], found: Mapping[str, Measured]) -> list
         if own[0].get("sigma") is not None:
             weighed.append(_weigh_known(names, own, values))
         else:
-            weighed.append(_weigh_together(names, own, values, is_factor=key != whole))
+            weighed.append(_weigh_together(names, own, values, is_factor=is_product and key != whole))
     for place, each in enumerate(weighed):
         # Runs on other code, data or environment than their baseline's decide nothing until it is run anew.
         share = min(0.0 if designs[name].get("stale") else _share(designs[name]) for name in each.designs)
         weighed[place] = each._replace(support=each.support * share, refute=each.refute * share)
-    return _by_seeds(weighed, found)
+    return _by_seeds(weighed, found) if is_product else weighed
 
 
 def _by_seeds(weighed: list[_Weight], found: Mapping[str, Measured]) -> list[_Weight]:
@@ -576,7 +576,7 @@ def _under_guard(
     The claim holds where its metric is better and no guard is worse: the least of the e-values counts. Against it
     speaks what speaks against any of them: the mean of the e-values counts.
     """
-    weighed = _weigh(guards, values)
+    weighed = _weigh(guards, values, is_product=False)
     unseen = [name for name in guards if name not in values]
     sides = [against_it, *(each.refute for each in weighed)]
     against = _log_mean(sides)

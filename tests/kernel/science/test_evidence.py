@@ -515,6 +515,29 @@ def test_claims_on_the_same_seeds_have_the_mean_e_value_whatever_their_baselines
     assert mute == pytest.approx(alone), "runs on one seed are one run, which says nothing"
 
 
+def test_guards_are_each_weighed_as_if_alone() -> None:
+    """They are never multiplied, so that as many metrics of the same runs as one likes cost nothing."""
+    claim = {**SHARED, "metric": "acc", "baseline_id": "b:acc"}
+    guards = {
+        name: {**SHARED, "metric": name, "baseline_id": f"b:{name}", "guard_of": "a", "margin": 1.0} for name in "gh"
+    }
+    values = {"a": (0.9, 1.2, 1.0, 1.1), "g": (0.7, 0.8, 0.75, 0.7), "h": (0.7, 0.8, 0.75, 0.7)}
+
+    def of(names: str) -> float:
+        ledger = [
+            row(
+                n, value, id=f"{name}{n}", run_id=f"r{n}", design_id=name, seed=n, metric="acc" if name == "a" else name
+            )
+            for name in names
+            for n, value in enumerate(values[name])
+        ]
+        designs = {name: each for name, each in {"a": claim, **guards}.items() if name in names}
+        return confidence({"id": "H1", "prior": 0.5}, designs, ledger, {})["e_support"]
+
+    assert of("agh") == pytest.approx(of("ag"))
+    assert of("ag") > 1
+
+
 def test_known_noise_counts_the_luck_of_a_shared_baseline_once() -> None:
     """Against the joint normal density of all runs' means, the baseline's error in every one, by hand for two."""
     values = {"a": [0.9, 1.2], "b": [0.4, 1.0, 0.1]}
