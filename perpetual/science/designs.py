@@ -73,7 +73,6 @@ def weigh_designs(
     designs: Sequence[Design],
     measured: Sequence[Measured],
     terms: tuple[float, float | None],
-    *,
     is_factor: bool = False,
 ) -> Said:
     """Returns what designs of one baseline, metric and noise say of their effects.

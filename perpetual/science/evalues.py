@@ -176,9 +176,9 @@ def _log_sum(logs: Sequence[float]) -> float:
     return peak + math.log(sum([math.exp(each - peak) for each in logs]))
 
 
-def either(one: float, other: float) -> float:
-    """Returns the log of the mean of two e-values given by their logs: an e-value, which the better of two is not."""
-    return _log_sum([one, other]) - math.log(2)
+def either(*logs: float) -> float:
+    """Returns the log of the mean of e-values given by their logs: an e-value, which the best of them is not."""
+    return _log_sum(logs) - math.log(len(logs))
 
 
 def two_arms(
@@ -209,10 +209,9 @@ def two_arms(
             certain.
         pairs: seeds that both arms share, by which the covariance is known.
         is_factor: whether the e-value is to be multiplied with others. A product would raise the error of borrowed
-            degrees of freedom to a power. A factor has each arm's own variance, and the fewest degrees of freedom of
-            the two: its t is never wider than Student's with as many, whatever the noises (Mickey and Brown 1966,
-            Bounds on the distribution functions of the Behrens-Fisher statistic, Annals of Mathematical Statistics
-            37), and its e-value was at most 1 on average in arms of 2 to 8 runs, one up to 8 times as noisy.
+            degrees of freedom to a power. A factor has each arm's own variance and the fewer degrees of freedom: its t
+            is never wider than Student's with as many (Mickey and Brown 1966, Annals of Mathematical Statistics 37),
+            and its e-value was at most 1 on average in arms of 2 to 8 runs, one up to 8 times as noisy.
     """
     values = [value for design in own for value in design]
     n = len(values)

@@ -201,12 +201,11 @@ def _weigh_known(names: Sequence[str], designs: Sequence[Design], found: Sequenc
         return _Weight([*names], counts, 0.0, 0.0, flags)
     shift, gap = (math.fsum(map(mul, precisions, each)) / whole for each in (shifts, gaps))
     v = 1 / whole + base
-    factor = gap * shift / v
-    support, refute = factor, -factor
+    factor, most = gap * shift / v, math.inf
     if _is_misfit(shift, v, gap / 2, -gap / 2, designs[0].get("claim")):
         flags[0].append("model misfit")
-        support, refute = min(factor, 0.0), min(-factor, 0.0)
-    return _Weight([*names], counts, support, refute, flags)
+        most = 0.0
+    return _Weight([*names], counts, min(factor, most), min(-factor, most), flags)
 
 
 def _is_misfit(mean: float, v: float, mu1: float, mu0: float, claim: object) -> bool:
@@ -285,7 +284,7 @@ def _group(name: str, design: Design) -> tuple[object, ...]:
     return (shared, *said, *sides)
 
 
-def _weigh(designs: Mapping[str, Design], found: Mapping[str, Measured], *, is_product: bool = True) -> list[_Weight]:
+def _weigh(designs: Mapping[str, Design], found: Mapping[str, Measured], *, joint: bool = True) -> list[_Weight]:
     """Returns what was measured, by groups of designs that share a baseline; shaped for a product, or each alone."""
     weighed: list[_Weight] = []
     groups: dict[object, list[str]] = {}
@@ -299,12 +298,9 @@ def _weigh(designs: Mapping[str, Design], found: Mapping[str, Measured], *, is_p
             raise ValueError(f"model must be gaussian, binary or any, not {model!r}")
         else:
             groups.setdefault(_group(name, design), []).append(name)
-    runs = {
-        key: sum(len(found[name].values) for name in names)
-        for key, names in groups.items()
-        if designs[names[0]].get("sigma") is None
-    }
-    whole = max(runs, key=lambda key: runs[key], default=None)  # the others are shaped for their product with it
+    unknown = [key for key, names in groups.items() if designs[names[0]].get("sigma") is None]
+    # The one with most runs is weighed as if alone, the others are shaped for their product with it.
+    whole = max(unknown, key=lambda key: sum(len(found[name].values) for name in groups[key]), default=None)
     for name, design in designs.items():  # one whose every run was lost counts beside those of its baseline
         if name not in found and design.get("lost") and design.get("sigma") is None:
             groups.get(_group(name, design), []).append(name)
@@ -314,12 +310,12 @@ def _weigh(designs: Mapping[str, Design], found: Mapping[str, Measured], *, is_p
         if own[0].get("sigma") is not None:
             weighed.append(_weigh_known(names, own, values))
         else:
-            weighed.append(_weigh_together(names, own, values, is_factor=is_product and key != whole))
+            weighed.append(_weigh_together(names, own, values, is_factor=joint and key != whole))
     for place, each in enumerate(weighed):
         # Runs on other code, data or environment than their baseline's decide nothing until it is run anew.
         share = min(0.0 if designs[name].get("stale") else _share(designs[name]) for name in each.designs)
         weighed[place] = each._replace(support=each.support * share, refute=each.refute * share)
-    return _by_seeds(weighed, found) if is_product else weighed
+    return _by_seeds(weighed, found) if joint else weighed
 
 
 def _by_seeds(weighed: list[_Weight], found: Mapping[str, Measured]) -> list[_Weight]:
@@ -328,10 +324,10 @@ def _by_seeds(weighed: list[_Weight], found: Mapping[str, Measured]) -> list[_We
     What a seed does to all treatments alike is one draw of its luck, whichever baselines they have.
     """
     linked: list[tuple[set[object], list[int]]] = []
-    for place, each in enumerate(weighed):
-        if each.effect is None or each.effect.statistic is None:
-            continue
-        seeds = {seed for name in each.designs if name in found for seed in found[name].seeds if seed is not None}
+    heard = [n for n, each in enumerate(weighed) if each.effect is not None and each.effect.statistic is not None]
+    for place in heard:
+        names = [name for name in weighed[place].designs if name in found]
+        seeds = {seed for name in names for seed in found[name].seeds if seed is not None}
         others = [other for other in linked if other[0] & seeds]
         linked = [other for other in linked if not other[0] & seeds]
         linked.append(
@@ -339,17 +335,12 @@ def _by_seeds(weighed: list[_Weight], found: Mapping[str, Measured]) -> list[_We
         )
     for _, places in linked:
         k = len(places)
-        support, refute = (_log_mean(side) / k for side in zip(*(weighed[n][2:4] for n in places), strict=True))
+        support, refute = (either(*side) / k for side in zip(*(weighed[n][2:4] for n in places), strict=True))
         for n in places if k > 1 else ():
             said = cast("Said", weighed[n].effect)
-            held = said.held[0] / k, said.held[1] / k
-            weighed[n] = weighed[n]._replace(support=support, refute=refute, effect=said._replace(held=held))
+            said = said._replace(held=(said.held[0] / k, said.held[1] / k))
+            weighed[n] = weighed[n]._replace(support=support, refute=refute, effect=said)
     return weighed
-
-
-def _log_mean(logs: Sequence[float]) -> float:
-    peak = max(logs)
-    return peak + math.log(math.fsum(math.exp(each - peak) for each in logs) / len(logs))
 
 
 def _share(design: Design) -> float:
@@ -576,10 +567,10 @@ def _under_guard(
     The claim holds where its metric is better and no guard is worse: the least of the e-values counts. Against it
     speaks what speaks against any of them: the mean of the e-values counts.
     """
-    weighed = _weigh(guards, values, is_product=False)
+    weighed = _weigh(guards, values, joint=False)
     unseen = [name for name in guards if name not in values]
     sides = [against_it, *(each.refute for each in weighed)]
-    against = _log_mean(sides)
+    against = either(*sides)
     parts = []
     for each in weighed:
         metric, margin = guards[each.designs[0]].get("metric"), number(guards[each.designs[0]], "margin", 0.0)
