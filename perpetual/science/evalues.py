@@ -208,10 +208,9 @@ def two_arms(
         covariance: of both arms' means. A negative one counts: seeds that pull the arms apart make an effect less
             certain.
         pairs: seeds that both arms share, by which the covariance is known.
-        is_factor: whether the e-value is to be multiplied with others. A product would raise the error of borrowed
-            degrees of freedom to a power. A factor has each arm's own variance and the fewer degrees of freedom: its t
-            is never wider than Student's with as many (Mickey and Brown 1966, Annals of Mathematical Statistics 37),
-            and its e-value was at most 1 on average in arms of 2 to 8 runs, one up to 8 times as noisy.
+        is_factor: whether the e-value is to be multiplied with others. Then each arm has its own variance, and t the
+            fewer degrees of freedom: it is never wider than Student's with as many (Mickey and Brown 1966, Annals of
+            Mathematical Statistics 37). e was 0.4 to 1.0 on average in arms of 2 to 8 runs, one up to 8 times as noisy.
     """
     values = [value for design in own for value in design]
     n = len(values)
