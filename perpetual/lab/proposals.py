@@ -8,10 +8,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
 from perpetual.lab.context import Context
+from perpetual.lab.experiments.learned import Learned
 from perpetual.lab.kinds import HypothesisRow, RunRow
 from perpetual.records import ENDED, LIVE, Score
 from perpetual.science.information import failure_probability, learned_cost
-from perpetual.science.prospects import seed_correlation
 from perpetual.slots.scorer import Scorer
 
 if TYPE_CHECKING:
@@ -56,13 +56,11 @@ class Proposals:
         experiment: ExperimentBody | DraftBody,
         runs: Sequence[RunRow],
         baseline: dict[int, float] | float | None,
-        partners: Sequence[RunRow] = (),
     ) -> CandidateState | None:
         """Returns one more replicate of an experiment (stored, or a draft that has the same keys) as a scorer sees it.
 
         None if it makes no claim. Noise is what it seems to be: the measured one where two values or more are there
-        (the experiment's own and its baseline's), else the declared one, else the mde itself. `partners` are the runs
-        of the baseline, with which it may share seeds.
+        (the experiment's own and its baseline's), else the declared one, else the mde itself.
         """
         design = experiment["design"]
         metric = design["metric"]
@@ -85,12 +83,15 @@ class Proposals:
         candidate["sigma"], candidate["s0"] = None, prediction["sigma"] or 0.0
         if isinstance(design["baseline"], str) and isinstance(baseline, dict):
             candidate["baseline_id"], candidate["baseline_n"] = design["baseline"], len(baseline)
-            if design["paired"]:
-                candidate["rho"] = seed_correlation([_pairs(seen, partners, metric)]) or 0.0
+            if design["paired"] and metric is not None:
+                candidate["rho"] = self._ctx.cached(Learned).correlation(design["baseline"], metric)
         elif (typed := design.get("baseline_runs")) is not None:
             candidate["baseline_n"] = typed
         if design.get("proxy_of"):
             candidate["proxy"] = True
+            known = None if metric is None else self._ctx.cached(Learned).stand_in(metric)
+            if known is not None:
+                candidate["tau"], candidate["bias"] = known.tau, known.bias
         return candidate
 
     def baseline(self, id: str, experiment: ExperimentRow, runs: Sequence[RunRow]) -> CandidateState:
@@ -138,15 +139,6 @@ class Proposals:
     def pick(self, state: ScorerState, k: int) -> list[str]:
         """Returns at most `k` candidate ids, best first; a repeat is one more replicate."""
         return self.scorer.pick(state, k)
-
-
-def _pairs(runs: Sequence[RunRow], partners: Sequence[RunRow], metric: str | None) -> list[tuple[float, float]]:
-    """Returns the values of both arms on the seeds that they share."""
-    if metric is None:
-        return []
-    theirs = {run.body["seed"]: run.body["metrics"].get(metric) for run in partners}
-    found = ((run.body["metrics"].get(metric), theirs.get(run.body["seed"])) for run in runs)
-    return [(own, other) for own, other in found if own is not None and other is not None]
 
 
 def _prediction(

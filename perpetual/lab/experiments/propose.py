@@ -11,7 +11,7 @@ from perpetual.lab.budget import Budget
 from perpetual.lab.context import Context
 from perpetual.lab.engines.schedulers import engine_options, named
 from perpetual.lab.evidence.confidence import pools_with, prediction_of, predictions_of
-from perpetual.lab.evidence.stale import baseline_of
+from perpetual.lab.evidence.stale import baseline_values
 from perpetual.lab.evidence.warnings import seen_before
 from perpetual.lab.experiments.design import design_of
 from perpetual.lab.experiments.feasibility import is_underpowered
@@ -234,9 +234,9 @@ def _first_score(ctx: Context, draft: DraftBody, hypothesis: HypothesisRow | Non
         assert first is not None, hypothesis.id
         return Score(0.0, cost, 0.0, f"the same command was measured for {first.id}, whose prediction holds: it says "
                      "nothing by another number, or on other seeds")  # fmt: skip
-    baseline, partners = baseline_of(ctx, weighed["design"])
+    baseline = baseline_values(ctx, weighed["design"])
     runs = ended_elsewhere(ctx, draft, None)
-    candidate = ctx.cached(Proposals).candidate("draft", weighed, runs, baseline, partners)
+    candidate = ctx.cached(Proposals).candidate("draft", weighed, runs, baseline)
     assert candidate is not None
     return ctx.cached(Proposals).score(ctx.cached(Proposals).state([candidate], [hypothesis]))["draft"]
 
@@ -266,9 +266,9 @@ def state_of(ctx: Context, hypotheses: Sequence[HypothesisRow]) -> ScorerState:
             weighed = as_weighed(experiment.body, firsts.get(design_key(experiment.body)))
             if weighed is None:
                 continue  # a person may still run it by hand
-            baseline, partners = baseline_of(ctx, weighed["design"])
+            baseline = baseline_values(ctx, weighed["design"])
             runs = [*runs, *ended_elsewhere(ctx, experiment.body, experiment.id)]
-            candidate = ctx.cached(Proposals).candidate(experiment.id, weighed, runs, baseline, partners)
+            candidate = ctx.cached(Proposals).candidate(experiment.id, weighed, runs, baseline)
             if candidate is not None and left > 0 and baseline not in (None, {}):
                 needs = hypothesis.body.get("needs")
                 if needs and not serves(experiment.body["design"], needs):
