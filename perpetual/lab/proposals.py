@@ -8,7 +8,6 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
 from perpetual.lab.context import Context
-from perpetual.lab.experiments.learned import Learned
 from perpetual.lab.kinds import HypothesisRow, RunRow
 from perpetual.records import ENDED, LIVE, Score
 from perpetual.science.information import failure_probability, learned_cost
@@ -83,15 +82,8 @@ class Proposals:
         candidate["sigma"], candidate["s0"] = None, prediction["sigma"] or 0.0
         if isinstance(design["baseline"], str) and isinstance(baseline, dict):
             candidate["baseline_id"], candidate["baseline_n"] = design["baseline"], len(baseline)
-            if design["paired"] and metric is not None:
-                candidate["rho"] = self._ctx.cached(Learned).correlation(design["baseline"], metric)
         elif (typed := design.get("baseline_runs")) is not None:
             candidate["baseline_n"] = typed
-        if design.get("proxy_of"):
-            candidate["proxy"] = True
-            known = None if metric is None else self._ctx.cached(Learned).stand_in(metric)
-            if known is not None:
-                candidate["tau"], candidate["bias"] = known.tau, known.bias
         return candidate
 
     def baseline(self, id: str, experiment: ExperimentRow, runs: Sequence[RunRow]) -> CandidateState:

@@ -6,15 +6,20 @@ It says what runs are worth, and no evidence: a verdict is weighed with and with
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.lab.context import Context
-from perpetual.lab.evidence.stale import baseline_of
+from perpetual.lab.evidence.stale import baseline_of, baseline_values
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, RunRow
+from perpetual.lab.proposals import Proposals
 from perpetual.science.evalues import arm
 from perpetual.science.prospects import StandIn, seed_correlation, stand_in
 
-__all__ = ["Learned"]
+if TYPE_CHECKING:
+    from perpetual.documents.scorer import CandidateState
+    from perpetual.lab.bodies import DraftBody, ExperimentBody
+
+__all__ = ["Learned", "candidate_of"]
 
 _NEWEST = 200  # experiments that are looked at: the cost of a proposal must not grow with the record
 
@@ -89,3 +94,21 @@ class Learned:
         own = values([*self._ctx.store.find(RUN, experiment_id=item.id)])
         base = values(baseline_of(self._ctx, design)[1])
         return _Measured([*own.values()], [*base.values()], [(own[seed], base[seed]) for seed in own if seed in base])
+
+
+def candidate_of(
+    ctx: Context, id: str, experiment: ExperimentBody | DraftBody, runs: Sequence[RunRow]
+) -> CandidateState | None:
+    """Returns one more replicate of an experiment as a scorer sees it, with what was learned; see `Proposals`."""
+    design = experiment["design"]
+    candidate = ctx.cached(Proposals).candidate(id, experiment, runs, baseline_values(ctx, design))
+    if candidate is None or "model" in candidate or (metric := design["metric"]) is None:
+        return candidate
+    learned = ctx.cached(Learned)
+    if "baseline_id" in candidate and design["paired"]:
+        candidate["rho"] = learned.correlation(candidate["baseline_id"], metric)
+    if design.get("proxy_of"):
+        candidate["proxy"] = True
+        if (known := learned.stand_in(metric)) is not None:
+            candidate["tau"], candidate["bias"] = known.tau, known.bias
+    return candidate

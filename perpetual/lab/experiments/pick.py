@@ -11,7 +11,7 @@ from perpetual.errors import Conflict, PerpetualError, UsageError
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.confidence import predictions_of
 from perpetual.lab.evidence.decision_preview import explained
-from perpetual.lab.evidence.stale import baseline_values
+from perpetual.lab.experiments.learned import candidate_of
 from perpetual.lab.experiments.propose import as_weighed, ended_elsewhere, propose, serves, state_of
 from perpetual.lab.kinds import EVENT, EXPERIMENT, HYPOTHESIS, RUN, ExperimentRow
 from perpetual.lab.ledger.experiments import ExperimentRecords, design_key, sources_of
@@ -118,7 +118,7 @@ def _pick(ctx: Context, count: int, dry_run: bool) -> list[Pick]:
         weighed = as_weighed(document, first)
         if weighed is None:
             continue
-        candidate = proposals.candidate(name, weighed, runs, baseline_values(ctx, weighed["design"]))
+        candidate = candidate_of(ctx, name, weighed, runs)
         if candidate is not None:
             candidates.append({**candidate, "n_left": preview.design.replicates})
     if proposals.scorer.weighs_baselines:
@@ -168,7 +168,7 @@ def _baseline_runs(
                 continue
             runs = [run for id in sources_of(ctx, experiment) for run in ctx.store.find(RUN, experiment_id=id)]
             runs += ended_elsewhere(ctx, experiment.body, experiment.id)
-            row = proposals.candidate(experiment.id, weighed, runs, baseline_values(ctx, weighed["design"]))
+            row = candidate_of(ctx, experiment.id, weighed, runs)
             found += [{**row, "n_left": 0}] if row is not None else []
     return found
 

@@ -15,6 +15,7 @@ from perpetual.lab.evidence.stale import baseline_values
 from perpetual.lab.evidence.warnings import seen_before
 from perpetual.lab.experiments.design import design_of
 from perpetual.lab.experiments.feasibility import is_underpowered
+from perpetual.lab.experiments.learned import candidate_of
 from perpetual.lab.experiments.shared import taken_over
 from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, KEY, RUN, ExperimentRow, HypothesisRow, RunRow
 from perpetual.lab.ledger.experiments import ExperimentRecords, argv_of, design_key, sources_of, spec_hash
@@ -234,9 +235,7 @@ def _first_score(ctx: Context, draft: DraftBody, hypothesis: HypothesisRow | Non
         assert first is not None, hypothesis.id
         return Score(0.0, cost, 0.0, f"the same command was measured for {first.id}, whose prediction holds: it says "
                      "nothing by another number, or on other seeds")  # fmt: skip
-    baseline = baseline_values(ctx, weighed["design"])
-    runs = ended_elsewhere(ctx, draft, None)
-    candidate = ctx.cached(Proposals).candidate("draft", weighed, runs, baseline)
+    candidate = candidate_of(ctx, "draft", weighed, ended_elsewhere(ctx, draft, None))
     assert candidate is not None
     return ctx.cached(Proposals).score(ctx.cached(Proposals).state([candidate], [hypothesis]))["draft"]
 
@@ -268,7 +267,7 @@ def state_of(ctx: Context, hypotheses: Sequence[HypothesisRow]) -> ScorerState:
                 continue  # a person may still run it by hand
             baseline = baseline_values(ctx, weighed["design"])
             runs = [*runs, *ended_elsewhere(ctx, experiment.body, experiment.id)]
-            candidate = ctx.cached(Proposals).candidate(experiment.id, weighed, runs, baseline)
+            candidate = candidate_of(ctx, experiment.id, weighed, runs)
             if candidate is not None and left > 0 and baseline not in (None, {}):
                 needs = hypothesis.body.get("needs")
                 if needs and not serves(experiment.body["design"], needs):
