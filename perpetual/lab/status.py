@@ -22,7 +22,7 @@ from perpetual.lab.trust_questions import held_items
 from perpetual.records import one_line
 from perpetual.records.states import EXPERIMENT_STATES, HYPOTHESIS_STATES, NOTE_STATES
 from perpetual.science.discoveries import base_rate, discoveries, expected_false, in_words
-from perpetual.science.versions import is_stale
+from perpetual.science.versions import baseline_to_renew, is_stale
 from perpetual.slots.store import Document
 from perpetual.toolkit.causes import reason_with_cause
 from perpetual.toolkit.service_state import service_states
@@ -211,6 +211,12 @@ class Status:
             f"perpetual propose -h {id} --confirmation --command '... on data kept back'  ({id} is past the threshold)"
             for id in unconfirmed
         ]
+        if not proposed:
+            stale = (baseline_to_renew(item.body.get("cautions", ())) for item in self._each(HYPOTHESIS, "open"))
+            steps += [
+                f"perpetual rebaseline {id}  (it ran on other code, data or environment than its claims)"
+                for id in dict.fromkeys(islice(filter(None, stale), _OFFERED))
+            ]
         if opened and not proposed and not ready and not document["runs"]["active"]:
             metric = "" if opened[0].body["prediction"]["metric"] else " --metric NAME ..."
             steps.append(f"perpetual propose -h {opened[0].id} --command 'python train.py ...'{metric}")

@@ -298,7 +298,10 @@ def _weigh(designs: Mapping[str, Design], found: Mapping[str, Measured], *, join
             raise ValueError(f"model must be gaussian, binary or any, not {model!r}")
         else:
             groups.setdefault(_group(name, design), []).append(name)
-    unknown = [key for key, names in groups.items() if designs[names[0]].get("sigma") is None]
+    unknown = [
+        key for key, names in groups.items()
+        if designs[names[0]].get("sigma") is None and not designs[names[0]].get("stale")
+    ]  # fmt: skip
     # The one with most runs is weighed as if alone, the others are shaped for their product with it.
     whole = max(unknown, key=lambda key: sum(len(found[name].values) for name in groups[key]), default=None)
     for name, design in designs.items():  # one whose every run was lost counts beside those of its baseline
@@ -311,21 +314,24 @@ def _weigh(designs: Mapping[str, Design], found: Mapping[str, Measured], *, join
             weighed.append(_weigh_known(names, own, values))
         else:
             weighed.append(_weigh_together(names, own, values, is_factor=joint and key != whole))
+    full = []
     for place, each in enumerate(weighed):
         # Runs on other code, data or environment than their baseline's decide nothing until it is run anew.
         share = min(0.0 if designs[name].get("stale") else _share(designs[name]) for name in each.designs)
         weighed[place] = each._replace(support=each.support * share, refute=each.refute * share)
-    return _by_seeds(weighed, found) if joint else weighed
+        full += [place] if share == 1 else []
+    return _by_seeds(weighed, found, full) if joint else weighed
 
 
-def _by_seeds(weighed: list[_Weight], found: Mapping[str, Measured]) -> list[_Weight]:
+def _by_seeds(weighed: list[_Weight], found: Mapping[str, Measured], full: Sequence[int]) -> list[_Weight]:
     """Returns the weights, where several baselines' claims ran on the same seeds the mean e-value for the product.
 
     What a seed does to all treatments alike is one draw of its luck, whichever baselines they have.
     """
     linked: list[tuple[set[object], list[int]]] = []
-    heard = [n for n, each in enumerate(weighed) if each.effect is not None and each.effect.statistic is not None]
-    for place in heard:
+    for place in full:
+        if (said := weighed[place].effect) is None or said.statistic is None:
+            continue
         names = [name for name in weighed[place].designs if name in found]
         seeds = {seed for name in names for seed in found[name].seeds if seed is not None}
         others = [other for other in linked if other[0] & seeds]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from perpetual.science.evidence import number
+from perpetual.science.evidence import is_finite, number
 
 if TYPE_CHECKING:
     from typing import TypedDict
@@ -32,16 +32,16 @@ def gate(diffs: Iterable[float], config: Mapping[str, object]) -> Replayed:
 
     `config`: "alpha" (0.05) to promote, "harm_alpha" (0.2) to reject, "min_pairs" (5), "max_pairs" (60).
     Returns "decision", the "pairs" read up to it, "e" (that it helps) and "e_harm". Raises ValueError for a
-    difference that is no number in [-1, 1].
+    difference that is no number in [-1, 1], and an alpha outside (0, 1].
     """
-    help_bar, harm_bar = 1 / number(config, "alpha", 0.05), 1 / number(config, "harm_alpha", 0.2)
+    help_bar, harm_bar = (1 / _share(config, key, default) for key, default in (("alpha", 0.05), ("harm_alpha", 0.2)))
     min_pairs, max_pairs = number(config, "min_pairs", 5), number(config, "max_pairs", 60)
     helps, harms = [1.0] * len(STAKES), [1.0] * len(STAKES)
     decision, pairs, e_help, e_harm = "quarantine", 0, 1.0, 1.0
     for diff in diffs:
         if decision != "quarantine" or pairs >= max_pairs:
             break
-        if not -1 <= diff <= 1:
+        if not is_finite(diff) or not -1 <= diff <= 1:
             raise ValueError(f"pair {pairs + 1}: a paired difference lies in [-1, 1], not {diff!r}")
         pairs += 1
         helps = [wealth * (1 + stake * diff) for wealth, stake in zip(helps, STAKES, strict=True)]
@@ -52,3 +52,10 @@ def gate(diffs: Iterable[float], config: Mapping[str, object]) -> Replayed:
         elif pairs >= min_pairs and e_harm >= harm_bar:
             decision = "reject"
     return {"decision": decision, "pairs": pairs, "e": e_help, "e_harm": e_harm}
+
+
+def _share(config: Mapping[str, object], key: str, default: float) -> float:
+    value = number(config, key, default)
+    if not 0 < value <= 1:
+        raise ValueError(f"{key} must lie in (0, 1], not {value:g}")
+    return value

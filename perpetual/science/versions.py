@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-__all__ = ["ASPECTS", "Match", "Sample", "declared", "is_stale", "matched", "nearest", "samples_of", "unlike"]
+__all__ = [
+    "ASPECTS", "RENEW", "Match", "Sample", "baseline_to_renew", "declared", "is_stale", "matched", "nearest",
+    "samples_of", "unlike",
+]  # fmt: skip
 
 ASPECTS = ("code", "data", "environment")
 
 _STALE = "stale"
+RENEW = "perpetual rebaseline "  # what a stale claim waits for, in its caution
 
 T = TypeVar("T")
 B = TypeVar("B")
@@ -45,6 +49,12 @@ def _is_other_code(one: Mapping[str, Any] | None, other: Mapping[str, Any] | Non
 def is_stale(cautions: Iterable[str]) -> bool:
     """Returns whether one of the sentences beside a confidence is about runs of different versions."""
     return any(text.startswith(_STALE) for text in cautions)
+
+
+def baseline_to_renew(cautions: Iterable[str]) -> str | None:
+    """Returns the baseline that these sentences say is to be run anew; None if they name none."""
+    named = (text.partition(RENEW)[2].split() for text in cautions if text.startswith(_STALE) and RENEW in text)
+    return next((words[0] for words in named if words), None)
 
 
 class Sample(NamedTuple, Generic[T]):

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from perpetual.science.evidence import probability
 from perpetual.science.judgement import judge
 from perpetual.science.planning import Noise, noise_of
+from perpetual.science.versions import RENEW, baseline_to_renew
 from perpetual.toolkit.units import counted, identifier, shown_hours
 from perpetual_scorers.plan_facts import Claim, LabFacts, measured, rule_of
 
@@ -335,9 +336,12 @@ def _sentence(hypothesis: Hypothesis, ledger: _Ledger, cheapest: OverturnOption 
         return f"{name} is past a threshold and still needs {hypothesis.needs.replace('_', ' ')}."
     if not ledger.claims:
         return f"{name} is {status}, and nothing was measured yet: perpetual power {name} says what would decide it."
+    if cheapest is None and (baseline := baseline_to_renew(hypothesis.flags)) is not None:
+        return f"{name} is {status}; runs on other code, data or environment count for nothing until {RENEW}{baseline}."
     if cheapest is None:
         return (
-            f"{name} is {status}; no outcome of up to {COUNTS[-1]} runs changes that, as far as their noise is known."
+            f"{name} is {status}; no {COUNTS[-1]} further runs or fewer have a chance of {LEAST_CHANCE:.0%} to change "
+            "that, as far as their noise is known."
         )
     arm = "more" if cheapest["arm"] == "claim" else "more baseline"
     runs = counted(cheapest["runs"], f"{arm} run")

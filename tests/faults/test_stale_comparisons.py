@@ -88,7 +88,11 @@ def test_a_default_that_changed_in_between_is_said_everywhere(
         assert program([*words]) == 0
         assert "stale" in capsys.readouterr().out, words
     assert program(["status", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["hypotheses"][0]["stale"] is True
+    status = json.loads(capsys.readouterr().out)
+    assert status["hypotheses"][0]["stale"] is True
+    assert next(line.partition("  ")[0] for line in status["next"]) == "perpetual rebaseline e1"
+    assert program(["overturn", "h1"]) == 0
+    assert "count for nothing until perpetual rebaseline e1" in capsys.readouterr().out.replace("\n", " ")
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, RunRow
-from perpetual.science.versions import Sample, declared, matched, nearest, samples_of
+from perpetual.science.versions import RENEW, Sample, declared, matched, nearest, samples_of
 
 if TYPE_CHECKING:
     from perpetual.documents.provenance import Versions
@@ -96,7 +96,7 @@ def sentences(ctx: Context, experiment: ExperimentRow, compared: Sequence[Compar
         if not each.stale:
             continue
         runs = [str(row["run_id"]) for row in each.rows]
-        hint = f"perpetual rebaseline {baseline}"
+        hint = f"{RENEW}{baseline}"
         if each.counts:
             owner = each.rows[0]["experiment_id"]
             mine, theirs = _named(ctx, runs[0], each.stale), _named(ctx, each.against[0].id, each.stale)

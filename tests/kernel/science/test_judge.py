@@ -218,6 +218,19 @@ def test_runs_killed_below_a_number_leave_it_open() -> None:
     assert said(good, 0.0, mde=0.3, tau=0.0)["status"] == "supported"
 
 
+def test_a_design_on_other_code_weighs_nothing_beside_one_that_counts() -> None:
+    """Neither may it take another one's weight: its mean with what says nothing would undo a verdict."""
+    base = runs((1.0, 1.04, 0.96, 1.01), code="a")
+    own = runs((1.3, 1.33, 1.28, 1.31), code="a")
+    claim = {"metric": "m", "direction": "max", "mde": 0.1, "tau": 0.0}
+    alone = judge(claim, base, own, {})
+    for value in (0.2, 1.3, 9.0):
+        other = runs((value, value + 0.03, value - 0.02, value, value + 0.01), code="b")
+        both = judge([claim, claim], base, [own, other], {})
+        assert (both["e_support"], both["confidence"]) == pytest.approx((alone["e_support"], alone["confidence"]))
+        assert "stale" in both["cautions"]
+
+
 def test_a_pair_whose_run_is_lost_counts_at_the_worst_value_too() -> None:
     base = [run(value, seed=seed) for seed, value in enumerate((1.0, 1.01, 0.99, 1.0))]
     own: list[Any] = [run(1.3, seed=0), run(1.33, seed=1)]

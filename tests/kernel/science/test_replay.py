@@ -54,6 +54,12 @@ def test_a_stricter_alpha_asks_for_more_pairs() -> None:
     assert gate([1.0] * 60, {"alpha": 0.001})["pairs"] > gate([1.0] * 60, {"alpha": 0.05})["pairs"]
 
 
+@pytest.mark.parametrize("alpha", [0.0, -0.1, 1.5])
+def test_an_alpha_that_is_no_probability_is_refused(alpha: float) -> None:
+    with pytest.raises(ValueError, match=r"alpha must lie in \(0, 1\]"):
+        gate([0.5], {"alpha": alpha})
+
+
 @pytest.mark.parametrize("diff", [1.01, -2.0, math.nan, math.inf])
 def test_a_difference_out_of_range_is_refused(diff: float) -> None:
     with pytest.raises(ValueError, match="pair 2"):
