@@ -383,7 +383,7 @@ class Model(TypedDict, total=False):
     baseline_equal: str
     share: float
     stale: list[str]
-    told: list[str]
+    warnings: list[str]
     guard_of: str
     margin: float
 

@@ -11,6 +11,7 @@ from perpetual.lab.context import Context
 from perpetual.lab.kinds import HypothesisRow, RunRow
 from perpetual.records import ENDED, LIVE, Score
 from perpetual.science.information import failure_probability, learned_cost
+from perpetual.science.intervals import pooled_sd
 from perpetual.slots.scorer import Scorer
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Proposals:
         own = [value for value in values if value is not None]
         groups = [own] + ([list(baseline.values())] if isinstance(baseline, dict) else [])
         price = self._price(experiment, runs)
-        prediction = _prediction(design, baseline, _pooled_sd(groups))
+        prediction = _prediction(design, baseline, pooled_sd(groups))
         candidate: CandidateState = {
             "id": id, "hypothesis_id": experiment["hypothesis_id"],
             "mu1": prediction["mu1"], "mu0": prediction["mu0"], "sigma": prediction["sigma"], "tau": prediction["tau"],
@@ -149,14 +150,3 @@ def _prediction(
     # A claim of more than the mde is planned for twice it: an effect of the mde itself is what it is tested against.
     null = design.get("null_effect") or 0.0
     return {"mu1": null + design["mde"], "mu0": null, "sigma": sd, "tau": design["tau"]}
-
-
-def _pooled_sd(groups: Sequence[Sequence[float]]) -> float | None:
-    """Returns the pooled standard deviation within groups, None with less than two degrees of freedom or no spread."""
-    squares, freedom = 0.0, 0
-    for values in groups:
-        if len(values) > 1:
-            mean = math.fsum(values) / len(values)
-            squares += math.fsum((value - mean) ** 2 for value in values)
-            freedom += len(values) - 1
-    return math.sqrt(squares / freedom) if freedom >= 2 and squares > 0 else None

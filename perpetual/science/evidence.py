@@ -157,7 +157,7 @@ class _Weight(NamedTuple):
 def _weigh_binary(name: str, design: Design, found: Measured) -> _Weight:
     hits = [value for value in found.values if value in (0, 1)]
     flags = ["value is not 0 or 1"] if len(hits) < len(found.values) else []
-    flags += design.get("told", ())
+    flags += design.get("warnings", ())
     lost = len(found.lost)
     if design.get("baseline_count") is not None:
         said = weigh_rates(design, hits, lost)
@@ -192,7 +192,7 @@ def _weigh_known(names: Sequence[str], designs: Sequence[Design], found: Sequenc
         base = max(base, sigma * sigma / n_b if n_b > 0 else 0.0)
         v = tau * tau + sigma * sigma / n
         counts.append(n)
-        flags.append([*_flags_of_equal(design, each.values), *_too_good(design, mean), *design.get("told", ())])
+        flags.append([*_flags_of_equal(design, each.values), *_too_good(design, mean), *design.get("warnings", ())])
         precisions.append(1 / v if v > 0 else 0.0)
         shifts.append(mean - (mu1 + mu0) / 2)
         gaps.append(mu1 - mu0)
@@ -248,7 +248,7 @@ def _weigh_together(
     said = weigh_designs(designs, seen, (tau, max(declared, default=None)), is_factor=is_factor)
     flags = []
     for design, each in zip(designs, found, strict=True):
-        own = [*_flags_of_equal(design, each.values), *design.get("told", ())]
+        own = [*_flags_of_equal(design, each.values), *design.get("warnings", ())]
         flags.append(own + (_too_good(design, math.fsum(each.values) / len(each.values)) if each.values else []))
     if said.low is None:
         flags[0].append("noise unknown: one more replicate")
@@ -467,7 +467,7 @@ def confidence(
 
     `hypothesis` {"id", "prior"}. `designs` by id: "model" gaussian | binary | any (a default test, which needs no
     prediction; with "one_sided" only of an effect in favour), "mu1", "mu0", "tau", and "sigma" or "s0" with "nu0";
-    optional "baseline_n", "baseline_ss", "mde", "claim", "metric", "on_crash", `"told"`, flags to show with it,
+    optional "baseline_n", "baseline_ss", "mde", "claim", "metric", "on_crash", `"warnings"`, flags to show with it,
     "share", what its factor is multiplied by (at most 1: the samples of one design share its say), and
     "equal" and "baseline_equal", what to say where all runs of an arm measured the same. `evidence` is the ledger in
     its order: rows of kind measured, judged, manual ("log_odds"; "bounded" where it is an opinion too) and retraction

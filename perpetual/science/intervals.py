@@ -6,11 +6,11 @@ They describe what was measured and decide nothing: what evidence is worth is `p
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = ["Interval", "mean_of", "paired_difference", "pooled_difference", "student_quantile",
+__all__ = ["Interval", "mean_of", "paired_difference", "pooled_difference", "pooled_sd", "student_quantile",
            "student_tail", "welch_difference"]  # fmt: skip
 
 LEVEL = 0.95
@@ -127,6 +127,17 @@ def mean_of(values: Sequence[float], *, level: float = LEVEL) -> Interval:
 def paired_difference(values: Sequence[float], baseline: Sequence[float], *, level: float = LEVEL) -> Interval:
     """Returns mean of the differences of values that belong together one by one, as by a shared seed."""
     return mean_of([a - b for a, b in zip(values, baseline, strict=True)], level=level)
+
+
+def pooled_sd(groups: Iterable[Sequence[float]]) -> float | None:
+    """Returns the pooled standard deviation within groups, None with less than two degrees of freedom or no spread."""
+    squares, freedom = 0.0, 0
+    for values in groups:
+        if len(values) > 1:
+            mean = math.fsum(values) / len(values)
+            squares += math.fsum((value - mean) ** 2 for value in values)
+            freedom += len(values) - 1
+    return math.sqrt(squares / freedom) if freedom >= 2 and squares > 0 else None
 
 
 def pooled_difference(values: Sequence[float], baseline: Sequence[float], *, level: float = LEVEL) -> Interval:

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from perpetual.science.evalues import CASH, SCALES
+from perpetual.science.evalues import CASH, SCALES, arm
 from perpetual.science.planning import two_variances
 
-__all__ = ["Prospect", "Setting", "StandIn", "expected_log_e", "prospect", "seed_correlation", "stand_in"]
+__all__ = ["Prospect", "Setting", "StandIn", "expected_log_e", "measured_effect", "prospect", "seed_correlation",
+           "stand_in"]  # fmt: skip
 
 MOST_CORRELATED = 0.98  # seeds never share all of their luck
 _CLOSE_TO_NONE = 2.0  # degrees of freedom that say that seeds share nothing, before any pair is seen
@@ -133,6 +134,15 @@ def seed_correlation(claims: Iterable[Sequence[tuple[float, float]]]) -> float |
         return None
     learned = cross / squares if squares > 0 else 0.0
     return min(max(learned * freedom / (freedom + _CLOSE_TO_NONE), 0.0), 1.0)
+
+
+def measured_effect(own: Sequence[float], baseline: Sequence[float]) -> tuple[float, float] | None:
+    """Returns the difference of two arms' means, and the variance that noise gives it; None before two runs of each."""
+    if min(len(own), len(baseline)) < 2:
+        return None
+    mine, theirs = arm(own), arm(baseline)
+    noise = (mine.ss + theirs.ss) / (mine.n + theirs.n - 2)
+    return mine.mean - theirs.mean, noise * (1 / mine.n + 1 / theirs.n)
 
 
 class StandIn(NamedTuple):

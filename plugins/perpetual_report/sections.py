@@ -96,13 +96,13 @@ def sections_of(lab: Lab, *, has_pictures: bool = False) -> list[Section]:
             made = Section(name, name, f"*The section of {name} failed: {inline(problem)}*")
         if made.text.strip():
             found.append(made)
-    for name, told in lab.status().get("sections", {}).items():
-        if told["error"] is not None:
-            text = f"*The section of {inline(name)} failed: {inline(told['error'])}*"
+    for name, now in lab.status().get("sections", {}).items():
+        if now["error"] is not None:
+            text = f"*The section of {inline(name)} failed: {inline(now['error'])}*"
             found.append(Section(name, name, text))
-        elif told["lines"]:
-            listed = "\n".join(f"- {inline(line)}" for line in told["lines"])
-            found.append(Section(name, name, f"## {inline(told['title'])}\n\n{listed}\n"))
+        elif now["lines"]:
+            listed = "\n".join(f"- {inline(line)}" for line in now["lines"])
+            found.append(Section(name, name, f"## {inline(now['title'])}\n\n{listed}\n"))
     return found
 
 

@@ -97,59 +97,61 @@ def take(lab: Lab, *, seq: int | None = None, debits: int | None = None) -> Snap
         raise UsageError(f"the record has {len(events)} events, and none numbered {seq}")
     seq = len(events) if seq is None else seq
     past, later = events[:seq], events[seq:]
-    told = _told(past)
+    recorded = _recorded(past)
     commanded = {event.subject for event in later if event.kind == "spec_completed"}
     proposed = everything(lab.experiments.list)
     steps = steps_of(lab, past, proposed, last=STEPS)
     experiments = tuple(
         replace(item, command=None) if item.id in commanded else item
         for item in proposed
-        if item.id in told["experiment_proposed"]
+        if item.id in recorded["experiment_proposed"]
     )
     return Snapshot(
         project=lab.config["project"],
         seq=seq,
         time=past[-1].time if past else None,
         hypotheses=tuple(
-            _hypothesis(item, steps[item.id][-1], told) for item in everything(lab.hypotheses.list) if item.id in steps
+            _hypothesis(item, steps[item.id][-1], recorded)
+            for item in everything(lab.hypotheses.list)
+            if item.id in steps
         ),
         steps=steps,
         experiments=experiments,
         runs=tuple(
-            _run(item, told["run_status"].get(item.id, "queued"), told["run_annotated"].get(item.id, ()))
+            _run(item, recorded["run_status"].get(item.id, "queued"), recorded["run_annotated"].get(item.id, ()))
             for item in sorted(everything(lab.runs.list), key=lambda item: number_of(item.id))
-            if item.id in told["run_created"]
+            if item.id in recorded["run_created"]
         ),
-        evidence=_evidence(everything(lab.evidence.list), told["evidence_added"]),
+        evidence=_evidence(everything(lab.evidence.list), recorded["evidence_added"]),
         debits=tuple(lab.budget.rows(limit=debits)),
         limits=tuple((event.time, event.payload["limit_gpu_hours"]) for event in past if event.kind == "budget_set"),
         methodology=lab.settings.methodology_at(seq),
-        notes=tuple(note for note in everything(lab.memory.list) if note.path in told["note_written"]),
+        notes=tuple(note for note in everything(lab.memory.list) if note.path in recorded["note_written"]),
         designs={item.id: lab.experiments.design_of(item) for item in experiments},
-        scores={id: found for id in told["run_created"] if (found := lab.runs.item_scores(id)) is not None},
+        scores={id: found for id in recorded["run_created"] if (found := lab.runs.item_scores(id)) is not None},
     )
 
 
-def _told(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
+def _recorded(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
     """Returns what the events say of each subject: by kind, what was said last; of a statement, the words."""
     kinds = ("experiment_proposed", "run_created", "run_status", "run_annotated", "evidence_added", "note_written",
              "statement")  # fmt: skip
-    told: dict[str, dict[str, Any]] = {kind: {} for kind in kinds}
+    recorded: dict[str, dict[str, Any]] = {kind: {} for kind in kinds}
     for event in events:
         if event.kind == "run_status":
-            told["run_status"][event.subject] = event.payload["to"]
+            recorded["run_status"][event.subject] = event.payload["to"]
         elif event.kind == "run_annotated":
-            told["run_annotated"].setdefault(event.subject, []).append(event.payload)
+            recorded["run_annotated"].setdefault(event.subject, []).append(event.payload)
         elif event.kind in ("hypothesis_added", "hypothesis_updated"):
             if "statement" in event.payload:
-                told["statement"][event.subject] = event.payload["statement"]
-        elif event.kind in told:
-            told[event.kind][event.subject] = True
-    return told
+                recorded["statement"][event.subject] = event.payload["statement"]
+        elif event.kind in recorded:
+            recorded[event.kind][event.subject] = True
+    return recorded
 
 
-def _hypothesis(record: Hypothesis, last: Step, told: Mapping[str, Mapping[str, Any]]) -> Hypothesis:
-    statement = told["statement"].get(record.id, record.statement)
+def _hypothesis(record: Hypothesis, last: Step, recorded: Mapping[str, Mapping[str, Any]]) -> Hypothesis:
+    statement = recorded["statement"].get(record.id, record.statement)
     folded: dict[str, Any] = {key: value for key, value in last.fold.items() if key in _FOLDED}
     return replace(record, statement=statement, prior=last.prior, flags=tuple(last.fold["flags"]), **folded)
 

@@ -64,7 +64,7 @@ class Said:
     mean_confidence: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """What a policy did in one cell; where `problem` says how it broke its contract, the figures are None.
 
@@ -82,26 +82,26 @@ class Result:
     base_rate: float
     seed_correlation: float
     episodes: int
-    run_hours: float | None
-    low: float | None
-    high: float | None
-    half_hours: float | None
-    right_10: float | None
-    right_20: float | None
-    right_40: float | None
-    right_40_low: float | None
-    right_40_high: float | None
-    right_80: float | None
-    right: float | None
-    runs: float | None
-    error_rate: float | None
-    undecided: float | None
-    brier: float | None
-    ece: float | None
-    said_true: Said | None
-    false_support_rate: float | None
+    run_hours: float | None = None
+    low: float | None = None
+    high: float | None = None
+    half_hours: float | None = None
+    right_10: float | None = None
+    right_20: float | None = None
+    right_40: float | None = None
+    right_40_low: float | None = None
+    right_40_high: float | None = None
+    right_80: float | None = None
+    right: float | None = None
+    runs: float | None = None
+    error_rate: float | None = None
+    undecided: float | None = None
+    brier: float | None = None
+    ece: float | None = None
+    said_true: Said | None = None
+    false_support_rate: float | None = None
     false_support_bound: float
-    problem: str | None
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,24 +229,6 @@ def failed(name: str, cell: Cell, episodes: int, problem: str) -> Result:
         base_rate=cell.base_rate,
         seed_correlation=cell.seed_correlation,
         episodes=episodes,
-        run_hours=None,
-        low=None,
-        high=None,
-        half_hours=None,
-        right_10=None,
-        right_20=None,
-        right_40=None,
-        right_40_low=None,
-        right_40_high=None,
-        right_80=None,
-        right=None,
-        runs=None,
-        error_rate=None,
-        undecided=None,
-        brier=None,
-        ece=None,
-        said_true=None,
-        false_support_rate=None,
         false_support_bound=(1 - cell.threshold) / cell.threshold,
         problem=problem,
     )

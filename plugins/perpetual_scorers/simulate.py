@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from perpetual.api import ScorerState
 from perpetual.science.information import COST_FLOOR_RUN_HOURS, MIN_GAIN_BITS, failure_probability, propose
+from perpetual.science.intervals import pooled_sd
 from perpetual.science.judgement import MIN_REPLICATES, judge
-from perpetual.science.prospects import StandIn, seed_correlation, stand_in
+from perpetual.science.prospects import StandIn, measured_effect, seed_correlation, stand_in
 from perpetual_scorers.earlier_rule import log_odds
 from perpetual_scorers.figures import (
     RIGHT_AFTER,
@@ -218,20 +219,7 @@ class Design(Runs):
 
     def effect(self) -> tuple[float, float] | None:
         """Returns what was measured, and its variance from noise; None before two runs of each arm."""
-        own, base, sd = self.values, self.baseline.values, _pooled_sd([self.values, self.baseline.values])
-        if len(own) < 2 or len(base) < 2 or sd is None:
-            return None
-        return math.fsum(own) / len(own) - math.fsum(base) / len(base), sd * sd * (1 / len(own) + 1 / len(base))
-
-
-def _pooled_sd(groups: Sequence[Sequence[float]]) -> float | None:
-    squares, freedom = 0.0, 0
-    for values in groups:
-        if len(values) > 1:
-            mean = math.fsum(values) / len(values)
-            squares += math.fsum((value - mean) ** 2 for value in values)
-            freedom += len(values) - 1
-    return math.sqrt(squares / freedom) if freedom >= 2 and squares > 0 else None
+        return measured_effect(self.values, self.baseline.values)
 
 
 class _Claim:
@@ -431,7 +419,7 @@ class _Campaign:
         self, claim: _Claim, design: Design, learned: Mapping[str, float], known: StandIn | None
     ) -> CandidateState:
         baseline = design.baseline
-        noise = _pooled_sd([design.values, baseline.values]) or baseline.declared
+        noise = pooled_sd([design.values, baseline.values]) or baseline.declared
         row: CandidateState = {
             "id": design.id,
             "hypothesis_id": claim.id,

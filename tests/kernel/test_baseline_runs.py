@@ -66,7 +66,9 @@ def test_claim_and_baseline_share_seeds_however_often_either_is_extended(project
             extension = lab.experiments.propose(extends=base.id, replicates=1)
             seeds += run(lab, extension)
         assert seeds == ahead
-        assert lab.hypotheses.get(hypothesis).effect["n_baseline"] == 4  # type: ignore[index]
+        effect = lab.hypotheses.get(hypothesis).effect
+        assert effect is not None
+        assert effect["n_baseline"] == 4
         other = claim_of(lab, base, 0.3, paired=False)
         assert not {*run(lab, other)} & {*seeds}
 

@@ -15,7 +15,8 @@ from perpetual.records import Experiment
 from perpetual.science import judge, judge_many
 from tests.support import until
 
-# It stops itself with code 75 where it looks bad half way, and hangs for the odd word.
+# It stops itself with code 75 where it looks bad half way. With the word `hang` it sleeps far beyond its wall limit, so
+# that the supervisor ends it.
 PROGRAM = """
 import os, random, sys, time
 r = random.Random(os.environ["PERPETUAL_SEED"] + sys.argv[2])

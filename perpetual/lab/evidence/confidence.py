@@ -202,7 +202,7 @@ def designs_of(
             if each.stale:
                 designs[id]["stale"] = [*each.stale]
             if any(row["experiment_id"] in late for row in group.counting):
-                designs[id]["told"] = [f"a later prediction of the same command: that of {first.id} holds"]
+                designs[id]["warnings"] = [f"a later prediction of the same command: that of {first.id} holds"]
             sorts[id] = _sort(first.body["design"])
             ready += [_pooled(row, id) for row in seen[1]]
             for name, guard, own_rows in guarded(ctx, id, first.body["design"], each):

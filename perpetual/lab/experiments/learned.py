@@ -12,8 +12,7 @@ from perpetual.lab.context import Context
 from perpetual.lab.evidence.stale import baseline_of, baseline_values
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, RunRow
 from perpetual.lab.proposals import Proposals
-from perpetual.science.evalues import arm
-from perpetual.science.prospects import StandIn, seed_correlation, stand_in
+from perpetual.science.prospects import StandIn, measured_effect, seed_correlation, stand_in
 
 if TYPE_CHECKING:
     from perpetual.documents.scorer import CandidateState
@@ -25,63 +24,63 @@ _NEWEST = 200  # experiments that are looked at: the cost of a proposal must not
 
 
 class _Measured(NamedTuple):
-    """One claim's runs and those of its baseline, oriented: bigger is better."""
+    """One claim's runs and those of its baseline by seed, oriented: bigger is better."""
 
-    own: list[float]
-    base: list[float]
-    pairs: list[tuple[float, float]]
-
-    def effect(self) -> tuple[float, float] | None:
-        """Returns the effect and the variance that noise gives it; None before two runs of each arm."""
-        if min(len(self.own), len(self.base)) < 2:
-            return None
-        own, base = arm(self.own), arm(self.base)
-        noise = (own.ss + base.ss) / (own.n + base.n - 2)
-        return own.mean - base.mean, noise * (1 / own.n + 1 / base.n)
+    own: dict[object, float]
+    base: dict[object, float]
 
 
 class Learned:
-    """Read anew where the record has grown."""
+    """Answers from the newest claims, read anew once the record has grown; each answer is computed when asked for."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx, self._at = ctx, -1
-        self._pairs: dict[tuple[str, str], list[list[tuple[float, float]]]] = {}
-        self._gaps: dict[str, list[tuple[float, float, float]]] = {}
+        self._claims: list[ExperimentRow] = []
+        self._correlations: dict[tuple[str, str], float] = {}
+        self._stand_ins: dict[str, StandIn | None] = {}
 
     def correlation(self, baseline_id: str, metric: str) -> float:
         """Returns the correlation of the runs of a seed, by all claims on this baseline; 0 where none is known."""
-        self._read()
-        return seed_correlation(self._pairs.get((baseline_id, metric), ())) or 0.0
+        self._refresh()
+        key = baseline_id, metric
+        if key not in self._correlations:
+            found = [self._measured(item) for item in self._claims_in(metric) if _is_paired_with(item, baseline_id)]
+            pairs = [[(own[seed], base[seed]) for seed in own if seed in base] for own, base in found]
+            self._correlations[key] = seed_correlation(pairs) or 0.0
+        return self._correlations[key]
 
     def stand_in(self, metric: str) -> StandIn | None:
         """Returns how far stand-ins were off in this metric; None before three were compared with their originals."""
-        self._read()
-        return stand_in(self._gaps.get(metric, ()))
+        self._refresh()
+        if metric not in self._stand_ins:
+            self._stand_ins[metric] = stand_in([gap for item in self._claims_in(metric) for gap in self._gap(item)])
+        return self._stand_ins[metric]
 
-    def _read(self) -> None:
+    def _refresh(self) -> None:
         at = self._ctx.store.count("event")
-        if at == self._at:
-            return
-        self._at, self._pairs, self._gaps = at, {}, {}
-        for item in self._ctx.store.page(EXPERIMENT, limit=_NEWEST, newest_first=True).items:
-            design, metric = item.body["design"], item.body["design"]["metric"]
-            if metric is None or design["claim"] is None or design["kind"] == "binary":
-                continue
-            found = self._measured(item)
-            if design["paired"] and isinstance(design["baseline"], str):
-                self._pairs.setdefault((design["baseline"], metric), []).append(found.pairs)
-            for gap in self._gap(item, found):
-                self._gaps.setdefault(metric, []).append(gap)
+        if at != self._at:
+            self._at, self._correlations, self._stand_ins = at, {}, {}
+            newest = self._ctx.store.page(EXPERIMENT, limit=_NEWEST, newest_first=True).items
+            self._claims = [item for item in newest if item.body["design"]["claim"] is not None]
 
-    def _gap(self, item: ExperimentRow, found: _Measured) -> Iterator[tuple[float, float, float]]:
+    def _claims_in(self, metric: str) -> Iterator[ExperimentRow]:
+        for item in self._claims:
+            if item.body["design"]["metric"] == metric and item.body["design"]["kind"] != "binary":
+                yield item
+
+    def _gap(self, item: ExperimentRow) -> Iterator[tuple[float, float, float]]:
         """Yields the effects of a stand-in and of its original, and the variance of their difference."""
         original = item.body["design"].get("proxy_of")
         origin = None if original is None else self._ctx.store.get(EXPERIMENT, original)
         if origin is None or origin.body["design"]["metric"] != item.body["design"]["metric"]:
             return
-        cheap, full = found.effect(), self._measured(origin).effect()
+        cheap, full = (self._effect(each) for each in (item, origin))
         if cheap is not None and full is not None:
             yield cheap[0], full[0], cheap[1] + full[1]
+
+    def _effect(self, item: ExperimentRow) -> tuple[float, float] | None:
+        own, base = self._measured(item)
+        return measured_effect([*own.values()], [*base.values()])
 
     def _measured(self, item: ExperimentRow) -> _Measured:
         design = item.body["design"]
@@ -92,8 +91,11 @@ class Learned:
             return {run.body["seed"] or run.id: sign * value for run, value in ended if value is not None}
 
         own = values([*self._ctx.store.find(RUN, experiment_id=item.id)])
-        base = values(baseline_of(self._ctx, design)[1])
-        return _Measured([*own.values()], [*base.values()], [(own[seed], base[seed]) for seed in own if seed in base])
+        return _Measured(own, values(baseline_of(self._ctx, design)[1]))
+
+
+def _is_paired_with(item: ExperimentRow, baseline_id: str) -> bool:
+    return bool(item.body["design"]["paired"]) and item.body["design"]["baseline"] == baseline_id
 
 
 def candidate_of(

@@ -705,7 +705,7 @@ def test_a_bounded_shift_shares_the_bound_of_the_opinions() -> None:
 
 
 def test_flags_of_a_design_are_shown_with_it() -> None:
-    result = fold([row(1, 0.9)], {**KNOWN, "told": ["seen before"]})
+    result = fold([row(1, 0.9)], {**KNOWN, "warnings": ["seen before"]})
     assert measured_part(result)["flags"] == ["seen before"]
     assert result["log_odds"] == fold([row(1, 0.9)])["log_odds"]
 

@@ -291,4 +291,6 @@ def test_a_stand_in_is_learned_from_its_pairs() -> None:
     three = stand_in([(0.6, 0.1, 0.01), (0.9, 0.5, 0.01), (0.2, -0.4, 0.01)])
     assert three is not None
     assert three.bias == pytest.approx(0.5)
-    assert three.tau == pytest.approx(math.sqrt(0.01 / 3)), "no more spread than the noise, but a mean of three"
+    assert three.tau == pytest.approx(math.sqrt(0.01 / 3)), (
+        "the spread is all noise, and the mean of three is uncertain"
+    )

@@ -1,8 +1,8 @@
 """How honest the evidence rule is, quickly with wide bounds, and slowly with the figures of the documentation.
 
-An e-value says no more than it can prove, so the lab's confidence lies nearer to one half than the truth would allow:
+An e-value claims only what it can prove, so the lab's confidence lies nearer to one half than the truth would allow:
 its calibration error is caution. What must hold is the other side: of what is said with 0.8 at even base rates one in
-five may be false, and no more.
+five may be false at most.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def stopped(count: int) -> dict[str, StoppingRow]:
 
 
 def keeps_its_word(row: CalibrationRow) -> bool:
-    """Whether no more of what is said with 0.8 is false than one in five, within three standard errors."""
+    """Whether at most one in five of what is said with 0.8 is false, within three standard errors."""
     said = row.said_true
     assert said.true_share is not None
     return said.n * (1 - said.true_share) <= 0.2 * said.n + 3 * math.sqrt(0.16 * said.n)

@@ -376,22 +376,33 @@ def test_the_default_decides_more_in_the_same_hours() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_pairs_and_baseline_runs_save_hours_where_seeds_correlate() -> None:
-    """24 campaigns, correlation 0.8: the figures of the documentation, with the slack of so few."""
+    """24 campaigns, correlation 0.8: the figures of the documentation, with the slack of so few.
+
+    The unpaired arm is judged by the same rule, which asks more of a baseline's noise than the earlier one did: pairs
+    save less against it than against the rule of 7c2e50b.
+    """
     policies: dict[str, Any] = {"default": DEFAULT, "turns": StrategyPolicy("round_robin")}
     policies |= {name: Arm(DEFAULT, conditions) for name, conditions in ARMS.items()}
     found = benched(policies, [PAIRED, PAIRED._replace(threshold=0.95)], reference="default", episodes=24, seed=2)
     rows = {(row.against, row.against_threshold): row for row in found.comparisons if not row.equal_error}
-    for threshold in (0.8, 0.95):
+    results = {(result.policy, result.threshold): result for result in found.results}
+    for threshold, most_of_unpaired, most_hours in ((0.8, 0.85, 60), (0.95, 0.65, 110)):
         for against in ("unpaired", "unpaired, no baseline runs", "rule of 7c2e50b"):
-            row = rows[against, threshold]
-            assert row.says == "helps", row
-            assert row.hours_ratio is not None
-        assert rows["unpaired", threshold].hours_ratio < {0.8: 0.85, 0.95: 0.65}[threshold]  # type: ignore[operator]
+            assert rows[against, threshold].says == "helps", rows[against, threshold]
+        ratio, hours = rows["unpaired", threshold].hours_ratio, results["default", threshold].half_hours
+        assert ratio is not None
+        assert ratio < most_of_unpaired
+        assert hours is not None
+        assert hours < most_hours
         turns = rows["turns", threshold]
         assert turns.right_low is not None
         assert turns.total_low is not None
         assert turns.right_low > 1
         assert turns.total_low <= 1.03, "never clearly worse than turn by turn"
+        for policy in ("default", "turns", "unpaired"):
+            error_rate = results[policy, threshold].error_rate
+            assert error_rate is not None
+            assert error_rate < 1 - threshold
     for result in found.results:
         assert result.false_support_rate is not None
         assert result.false_support_rate < result.false_support_bound

@@ -15,6 +15,7 @@ from perpetual.api import Conflict, NotFound, NotPermitted, PerpetualError, Usag
 from perpetual.cli.app import run
 from perpetual.testing.projects import trust_project
 from perpetual_scorers import sweeps
+from perpetual_scorers.space import Value
 
 TRAIN = """
 import os, random, sys
@@ -171,7 +172,7 @@ def test_a_setting_is_added_by_hand(lab: Lab) -> None:
     grown = sweeps.grow(lab, id, [added, {"x": 3, "opt": "adam"}, {**added}])
     assert [item["parameters"] for item in grown["settings"][4:]] == [added, {"x": 3, "opt": "adam"}]
     assert sweeps.grow(lab, id, [added]) == grown
-    wrong = [
+    wrong: list[tuple[dict[str, Value], str]] = [
         ({"x": 5}, "opt is missing"),
         ({"x": 5, "opt": "sgd"}, "momentum is missing"),
         ({"x": 5, "opt": "adam", "momentum": 0.9}, "it needs opt"),
@@ -183,7 +184,7 @@ def test_a_setting_is_added_by_hand(lab: Lab) -> None:
     ]
     for values, said in wrong:
         with pytest.raises(UsageError, match=said):
-            sweeps.grow(lab, id, [values])  # type: ignore[list-item]
+            sweeps.grow(lab, id, [values])
     assert run(["sweep", "add", id, "x=8", "opt=adam"]) == 0
     assert len(sweeps.show(lab, id)["settings"]) == 7
     many: list[dict[str, Any]] = [{"x": 2, "opt": "sgd", "momentum": 0.8 + n / 10_000} for n in range(500)]
