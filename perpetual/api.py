@@ -77,6 +77,7 @@ if TYPE_CHECKING:  # `as` says that the name is public
     from perpetual.slots.analyser import RunFolder as RunFolder
     from perpetual.slots.analyser import RunOutput as RunOutput
     from perpetual.slots.analyser import Symptom as Symptom
+    from perpetual.slots.capture import Artifact as Artifact
     from perpetual.slots.capture import Capture as Capture
     from perpetual.slots.capture import CodeReader as CodeReader
     from perpetual.slots.capture import CodeState as CodeState
@@ -185,7 +186,7 @@ _HOMES = {
     "perpetual.records.states": "ExperimentStatus HypothesisStatus NoteStatus RunStatus",
     "perpetual.slots": "API Option Provider",
     "perpetual.slots.analyser": "Analyser Analysis Draft MetricReader MetricValue Proposer RunFolder RunOutput Symptom",
-    "perpetual.slots.capture": "Capture CodeReader CodeState RunChanges RunEnd RunFacts RunStart",
+    "perpetual.slots.capture": "Artifact Capture CodeReader CodeState RunChanges RunEnd RunFacts RunStart",
     "perpetual.slots.gate": "Gate GateFinding GateVerdict TextProvenance",
     "perpetual.slots.gpu": "Gpu GpuBackend GpuProcess MigDevice GpuReading",
     "perpetual.slots.harness": "WAYS FilePlan Harness ListCommand Scaffold",

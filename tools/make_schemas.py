@@ -31,6 +31,7 @@ from perpetual.documents.status import Brief, Budget, Error, Hook, StatusDocumen
 from perpetual.documents.store import StoreCompact, StoreExport, StoreImport, StoreMigrate, StoreStats, StoreVerify
 from perpetual.documents.trust import Trust, Trusted, TrustRevoked
 from perpetual_adopt.documents import Adoption
+from perpetual_artifacts.documents import Gc
 from perpetual_demo.documents import Demo
 from perpetual_devkit.documents import (
     Chaos,
@@ -93,6 +94,7 @@ DOCUMENTS: dict[str, Any] = {
     "evidence_list": Page[Evidence],
     "experiment": Experiment,
     "experiments": Page[Experiment],
+    "gc": Gc,
     "gpu_status": readable(GpuStatus),
     "hypotheses": Page[Hypothesis],
     "hypothesis": Hypothesis,

@@ -237,6 +237,14 @@ class GitBody(TypedDict):
     dirty: bool | None
 
 
+class ArtifactBody(TypedDict):
+    """A file that a run left to keep."""
+
+    path: str
+    size_bytes: int
+    sha256: str | None
+
+
 class RunBody(TypedDict):
     """A row of the kind `run`."""
 
@@ -294,6 +302,7 @@ class RunBody(TypedDict):
     code_accepted: NotRequired[list[str]]
     code_accepted_mark: NotRequired[str]
     provenance_sha256: NotRequired[str]
+    artifacts: NotRequired[list[ArtifactBody]]
     shares_folder: NotRequired[bool]
     requeued: NotRequired[int]
     found_again: NotRequired[bool]

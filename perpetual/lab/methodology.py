@@ -129,8 +129,9 @@ KEYS: dict[str, Key] = {
             "What becomes of a run at its wall limit: kill, or warn: it goes on, and what it reserves grows with it.",
             choices=("kill", "warn")),
         Key("auto_retry", "list", [],
-            "Causes for which an ended run is tried again by itself: lost (its end is unknown), oom (out of memory).",
-            choices=("lost", "oom")),
+            "Causes for which an ended run is tried again by itself: lost (its end is unknown), oom (out of memory), "
+            "preempted (ended from outside).",
+            choices=("lost", "oom", "preempted")),
         Key("max_attempts", "int", 2, "How many attempts a replicate gets at most by itself.", minimum=1),
         Key("protected_paths", "list", [],
             "Files and folders (or patterns) that a run may not change: one that did is tainted and weighs nothing."),

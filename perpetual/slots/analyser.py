@@ -56,7 +56,7 @@ __all__ = [
 
 # Kinds of annotations that the kernel writes beside a run; some of them decide, so no symptom has one.
 KERNEL_KINDS = frozenset({"analyser", "aside", "capture", "code_changed", "gpu", "late", "leftover", "metrics",
-                          "overrun", "protected", "retry", "tainted"})  # fmt: skip
+                          "overrun", "preempted", "protected", "retry", "tainted"})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from perpetual.documents.provenance import CodeStateDocument
     from perpetual.slots.redactor import Redactor
 
-__all__ = ["RESERVED", "Capture", "CodeReader", "CodeState", "RunChanges", "RunEnd", "RunFacts", "RunStart"]
+__all__ = ["RESERVED", "Artifact", "Capture", "CodeReader", "CodeState", "RunChanges", "RunEnd", "RunFacts", "RunStart"]
 
 # Names of provenance.json that the kernel writes itself.
 RESERVED = frozenset({"schema", "run", "experiment", "spec_hash", "seed", "argv", "cwd", "versions", "gpus",
@@ -98,11 +98,21 @@ class RunChanges:
     - `taints`: why what it measured weighs nothing.
     - `notes`: what a reader should know besides.
     - `compared_protected`: the protected paths were compared with how they were at the start.
+    - `artifacts`: what the run has left to keep, a file each.
     """
 
     taints: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     compared_protected: bool = False
+    artifacts: tuple[Artifact, ...] = ()
+
+
+class Artifact(NamedTuple):
+    """A file that a run left."""
+
+    path: str  # below the run's folder, with slashes; what is no UTF-8 is escaped
+    size_bytes: int
+    sha256: str | None  # None where the file was too large to be read within the capture's time
 
 
 class CodeState(NamedTuple):

@@ -17,10 +17,21 @@ from perpetual.toolkit import confined, lock, platform
 from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.platform import Identity
 
-__all__ = ["LOCK", "NONCE_VARIABLE", "STARTED", "folder_of", "is_locked", "is_ours", "supervisor_here"]
+__all__ = [
+    "ARTIFACTS",
+    "CHECKPOINTS",
+    "LOCK",
+    "NONCE_VARIABLE",
+    "STARTED",
+    "folder_of",
+    "is_locked",
+    "is_ours",
+    "supervisor_here",
+]
 
 LOCK = "supervisor.lock"
 STARTED = "started.json"  # the supervisor's record of the start
+ARTIFACTS, CHECKPOINTS = "artifacts", "checkpoints"  # folders of a run: what it keeps, and from what it goes on
 NONCE_VARIABLE = "PERPETUAL_RUN_NONCE"
 _DELETED = " (deleted)"
 _LARGEST_BYTES = 1 << 20  # of the record; a supervisor's has less than a thousandth of it

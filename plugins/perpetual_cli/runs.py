@@ -23,7 +23,16 @@ from perpetual.api import (
     unknown,
 )
 from perpetual.toolkit.causes import reason_with_cause
-from perpetual.toolkit.units import counted, identifier, seconds_of, shown_bound, shown_hours, shown_time, start_of
+from perpetual.toolkit.units import (
+    counted,
+    identifier,
+    seconds_of,
+    shown_bound,
+    shown_bytes,
+    shown_hours,
+    shown_time,
+    start_of,
+)
 from perpetual_cli.words import speaks
 
 if TYPE_CHECKING:
@@ -35,6 +44,7 @@ __all__ = ["kill", "logs", "queue", "retry", "run", "runs", "scan", "wait"]
 
 Json = dict[str, Any]
 
+_ARTIFACTS = 10  # of a run, in its text
 _METRICS = 3  # of a run whose experiment declares none, in a list
 _LIVE = ("queued", "launching", "running")
 _QUEUE = {"pause": "paused", "resume": "running", "drain": "draining"}
@@ -517,4 +527,13 @@ def _text(item: Json, hints: Sequence[str]) -> str:
     lines.append(f"  {_period(item)}")
     lines += [f"  {printable(name)}: {_value(value)}" for name, value in item["metrics"].items()]
     lines += [f"  GPUs: {', '.join(item['gpus'])}"] if item["gpus"] else []
+    lines += _artifact_lines(item)
     return "\n".join([*lines, f"  files: {printable(item['log_dir'])}"])
+
+
+def _artifact_lines(item: Json) -> list[str]:
+    found = item["artifacts"]
+    shown = [f"  {printable(each['path'])}: {shown_bytes(each['size_bytes'])}" for each in found[:_ARTIFACTS]]
+    return (
+        [*shown, f"  and {counted(len(found) - _ARTIFACTS, 'artifact')} more: --json"] if found[_ARTIFACTS:] else shown
+    )

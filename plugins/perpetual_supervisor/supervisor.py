@@ -50,6 +50,8 @@ LOCK_PATIENCE_S = 2.0  # a probe by an observer may hold the lock for a moment
 SETTLE_S = 0.2  # helpers that leave by themselves when the command ends are given this long
 KILL_PATIENCE_S = 30.0  # for processes that survive KILL: stuck in the kernel, or another user's
 TICK_S = 1.0
+WARNINGS = (signal.SIGUSR1, signal.SIGUSR2)  # what clusters send ahead of a preemption: the command gets them too
+HANDLED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, *WARNINGS)
 LONGEST_GRACE_S = 10 * 365 * 86400.0  # as `units.LONGEST_S`: `select` overflows somewhere beyond
 LONGEST_NAME = 200  # characters of the canceller's name
 RECORD_RETRY_WAITS_S = (0.1, 0.5, 2.0, 5.0, 10.0, 20.0)
@@ -166,6 +168,7 @@ class Run:
         self.kill_at: float | None = None  # set once TERM was sent
         self.give_up_at: float | None = None  # set once KILL was sent
         self.cancel_requested = False
+        self.warnings: list[int] = []  # signals to pass on
         self.silence_s = spec.get("no_output_s")
         self.silent_at: float | None = None  # when it will have written nothing for so long
         self.cpu_s = 0.0
@@ -175,11 +178,13 @@ class Run:
         self.wake, wake_end = os.pipe()
         os.set_blocking(wake_end, False)
         signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
-        for signum in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+        for signum in HANDLED:
             signal.signal(signum, self._on_signal)
 
     def _on_signal(self, signum: int, frame: FrameType | None) -> None:
-        if signum != signal.SIGCHLD:
+        if signum in WARNINGS:
+            self.warnings.append(signum)
+        elif signum != signal.SIGCHLD:
             self.cancel_requested = True
 
     def start(self) -> None:
@@ -207,14 +212,13 @@ class Run:
         gate_read, gate_write = os.pipe()
         report_read, report_write = os.pipe()
         # Until the child has dropped our handlers, a signal to it would write into our wake-up pipe.
-        held = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
-        signal.pthread_sigmask(signal.SIG_BLOCK, held)
+        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
         self.child = os.fork()
         if self.child == 0:
             os.close(gate_write)
             become_command(self.spec, gate_read, report_write, logs)
         os.setpgid(self.child, self.child)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
         for descriptor in (gate_read, report_write, *logs):
             os.close(descriptor)
         return gate_write, report_read
@@ -267,6 +271,7 @@ class Run:
         while True:
             self._reap()
             now = time.monotonic()
+            self._pass_on()
             if self.cancel_requested:
                 self.cancel_requested = False
                 by, grace_s = read_cancellation() or ("ended by a signal to the supervisor", None)
@@ -288,6 +293,13 @@ class Run:
             self._sleep()
         self._reap()
         self.output.cut(complain)
+
+    def _pass_on(self) -> None:
+        """Sends the command the warnings that came; its helpers not, for most programs end by them."""
+        while self.warnings:
+            signum = self.warnings.pop(0)
+            if self.status is None:  # else its number may be another process's
+                os.kill(self.child, signum)
 
     def _keep_to_limits(self, now: float) -> None:
         """Ends the command if it has lasted too long, or has written nothing for too long."""

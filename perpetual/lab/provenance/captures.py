@@ -21,7 +21,17 @@ from perpetual.lab.kinds import RUN, ExperimentRow, RunRow
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.records import GitState, to_json
 from perpetual.science.versions import ASPECTS
-from perpetual.slots.capture import RESERVED, Capture, CodeReader, CodeState, RunChanges, RunEnd, RunFacts, RunStart
+from perpetual.slots.capture import (
+    RESERVED,
+    Artifact,
+    Capture,
+    CodeReader,
+    CodeState,
+    RunChanges,
+    RunEnd,
+    RunFacts,
+    RunStart,
+)
 from perpetual.slots.scheduler import LaunchSpec
 from perpetual.toolkit.atomic import read_file, write_atomic
 from perpetual.toolkit.contained import contained
@@ -31,7 +41,7 @@ from perpetual.toolkit.reserved import is_bundled
 
 if TYPE_CHECKING:
     from perpetual.documents.provenance import Provenance
-    from perpetual.lab.bodies import Annotation, CapturedBody, RunBody
+    from perpetual.lab.bodies import Annotation, ArtifactBody, CapturedBody, RunBody
 
 __all__ = ["FILE", "UNREADABLE", "Codes", "Ended", "Kept", "capture", "kept_of", "provenance", "taint_of"]
 
@@ -44,6 +54,7 @@ LIMIT_S = 120.0  # one capture's time for one call
 _LARGEST_FACTS = 24_000_000  # bytes of one capture's facts
 _LONGEST_WHY = 300  # characters of a capture's own error
 _DEEPEST = 2 * DEEPEST  # levels of what is read back: what a specification may hold, and its place in the document
+_MOST_ARTIFACTS = 1_000  # of one run that its record lists
 _LONGEST_TEXT = 50_000  # characters of one taint or note
 _FAILED = "the capture "  # how the problem of a capture that failed begins
 
@@ -74,6 +85,7 @@ class Ended(NamedTuple):
 
     taints: list[str]  # why what it measured weighs nothing
     notes: list[Annotation]  # annotations of the run
+    artifacts: Sequence[ArtifactBody] = ()
 
 
 def capture(ctx: Context, run: RunRow, experiment: ExperimentRow, spec: LaunchSpec) -> Kept:
@@ -229,6 +241,7 @@ def _changes_of(ctx: Context, run: RunRow, data: bytes, protected: _Protected) -
     taints: list[str] = []
     notes: list[Annotation] = []
     failed: list[str] = []
+    artifacts: list[ArtifactBody] = []
     has_compared = False
     for name, part in _serving(ctx):
         end = RunEnd(run.id, ctx.config.root, RunRecords(ctx).log_dir(run.id), parse_json(data, deepest=_DEEPEST))
@@ -238,7 +251,12 @@ def _changes_of(ctx: Context, run: RunRow, data: bytes, protected: _Protected) -
             failed.append(_failure(ctx, name, problem))
             continue
         taints += [_text(text) for text in answer.taints]
-        notes += [{"kind": "protected", "text": _text(text), "source": FILE} for text in answer.notes]
+        kind = "protected" if answer.compared_protected else "capture"
+        notes += [{"kind": kind, "text": _text(text), "source": FILE} for text in answer.notes]
+        artifacts += [
+            {"path": _text(path), "size_bytes": size_bytes, "sha256": digest}
+            for path, size_bytes, digest in answer.artifacts[: _MOST_ARTIFACTS - len(artifacts)]
+        ]
         has_compared = has_compared or answer.compared_protected
     notes += [{"kind": "capture", "text": text, "source": FILE} for text in failed]
     named = ", ".join(protected.patterns[:5])
@@ -247,7 +265,7 @@ def _changes_of(ctx: Context, run: RunRow, data: bytes, protected: _Protected) -
     elif protected.patterns and not has_compared:
         why = f": {failed[0]}" if failed else ""
         taints.append(f"no capture compared the protected paths ({named}) after the end{why}")
-    return Ended(taints, notes)
+    return Ended(taints, notes, artifacts)
 
 
 # --- asking the captures --------------------------------------------------------------------------------------------
@@ -354,6 +372,8 @@ def _checked_changes(answer: object) -> RunChanges:
         raise TypeError(f"it answered {type(answer).__name__} instead of RunChanges")
     if not all(isinstance(text, str) for text in (*answer.taints, *answer.notes)):
         raise TypeError("its taints and notes are no sentences")
+    if not all(isinstance(item, Artifact) for item in answer.artifacts):
+        raise TypeError("its artifacts are no Artifacts")
     return answer
 
 

@@ -152,7 +152,7 @@ def try_again(ctx: Context, tx: LabTransaction, run: RunRow, cause: str) -> RunR
     run: no caller waits for an answer here.
 
     Args:
-        cause: `lost` or `oom`, as in the methodology's `auto_retry`.
+        cause: `lost`, `oom` or `preempted`, as in the methodology's `auto_retry`.
     """
     methodology = ctx.config.methodology
     if cause not in methodology["auto_retry"] or run.body["attempt"] >= methodology["max_attempts"]:

@@ -7,18 +7,19 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from perpetual.lab.context import Context
 from perpetual.lab.engines.placing import variables
 from perpetual.lab.engines.schedulers import options_of, scheduler_of
 from perpetual.lab.experiments import approval_tokens
-from perpetual.lab.kinds import ExperimentRow, RunRow
+from perpetual.lab.kinds import RUN, ExperimentRow, RunRow
 from perpetual.lab.ledger.experiments import argv_of
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.slots.scheduler import LaunchSpec, Scheduler
 from perpetual.toolkit.atomic import dump_json, write_atomic
 from perpetual.toolkit.confined import make_folder
-from perpetual.toolkit.run_folder import NONCE_VARIABLE
+from perpetual.toolkit.run_folder import ARTIFACTS, CHECKPOINTS, NONCE_VARIABLE
 
 __all__ = ["prepare", "spec_of"]
 
@@ -49,6 +50,8 @@ def spec_of(
         "PERPETUAL_CONFIG": str(log_dir / "config.json"),
         "PERPETUAL_METRICS": str(log_dir / "metrics.jsonl"),
         "PERPETUAL_RUN_DIR": str(log_dir),
+        "PERPETUAL_ARTIFACTS": str(log_dir / ARTIFACTS),
+        "PERPETUAL_CHECKPOINT_DIR": str(_checkpoints(ctx, experiment, run, log_dir)),
         "PERPETUAL_PROJECT": str(ctx.config.root),
         "PYTHONUNBUFFERED": "1",
         **variables(ctx, experiment, gpus, run),
@@ -77,6 +80,18 @@ def spec_of(
     )
 
 
+def _checkpoints(ctx: Context, experiment: ExperimentRow, run: RunRow | None, log_dir: Path) -> Path:
+    """Returns the folder that all attempts of one replicate share: it lies in that of the first."""
+    if run is None or run.body["attempt"] == 1:
+        return log_dir / CHECKPOINTS
+    replicate = run.body["replicate"]
+    attempts = [
+        each for each in ctx.store.find(RUN, experiment_id=experiment.id) if each.body["replicate"] == replicate
+    ]
+    first = min(attempts, key=lambda each: each.body["attempt"])
+    return RunRecords(ctx).log_dir(first.id) / CHECKPOINTS
+
+
 def _inherited(scheduler: Scheduler) -> dict[str, str]:
     """Returns what the scheduler lets a run have of this process's environment."""
     if scheduler.inherits_env:
@@ -87,6 +102,8 @@ def _inherited(scheduler: Scheduler) -> dict[str, str]:
 def prepare(ctx: Context, spec: LaunchSpec, run: RunRow, experiment: ExperimentRow) -> None:
     """Makes the run's folder, with its configuration and the specification that it is started from."""
     make_folder(spec.log_dir)
+    make_folder(spec.env["PERPETUAL_ARTIFACTS"])
+    make_folder(spec.env["PERPETUAL_CHECKPOINT_DIR"])
     write_atomic(spec.log_dir / "config.json", dump_json(experiment.body["config"]))
     shown = ctx.redaction.shown_specification(experiment.body)
     kept = {key: shown[key] for key in ("id", "command", "cwd", "env", "config", "resources", "design")}

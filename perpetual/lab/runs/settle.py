@@ -30,7 +30,9 @@ from perpetual.toolkit.item_scores import pack
 from perpetual.toolkit.units import posix_of, shown_hours
 
 if TYPE_CHECKING:
-    from perpetual.lab.bodies import NewEvidence
+    from perpetual.lab.bodies import ArtifactBody, NewEvidence
+
+PREEMPTED = "preempted"  # kind of an annotation, and cause of a further attempt
 
 __all__ = ["Ending", "found_end", "refold_cautions", "settle", "verdict_of"]
 
@@ -44,6 +46,7 @@ class Ending(NamedTuple):
     metrics: Mapping[str, MetricValue] = MappingProxyType({})
     annotations: Sequence[Mapping[str, object]] = ()
     taint: Sequence[str] = ()  # why what it measured weighs nothing
+    artifacts: Sequence[ArtifactBody] = ()
 
 
 def found_end(ctx: Context, run: RunRow, seen: Sighting) -> Ending:
@@ -57,7 +60,10 @@ def found_end(ctx: Context, run: RunRow, seen: Sighting) -> Ending:
         by_us = bool(run.body.get("cancelled_by")) or _ended_at_limit(run)
         symptoms, faults = symptoms_of(ctx, run, seen, status, by_us=by_us)
         remarks += faults
-    taint, noted = taint_of(ctx, run)
+    if seen.state == "ended" and status == "killed" and not run.body.get("cancelled_by") and not _ended_at_limit(run):
+        text = "ended from outside, by no command of this lab: by the machine or its cluster"
+        remarks.append({"kind": PREEMPTED, "text": text, "source": "exit record"})
+    taint, noted, artifacts = taint_of(ctx, run)
     if seen.state == "ended" and seen.reason == "exited" and seen.detail:  # where else it is in the reason
         remarks.append({"kind": "leftover", "text": seen.detail, "source": "exit record"})
     if seen.left:
@@ -66,7 +72,7 @@ def found_end(ctx: Context, run: RunRow, seen: Sighting) -> Ending:
         remarks.append({"kind": "leftover", "text": text, "source": "processes"})
     remarks += [{"kind": "tainted", "text": why, "source": FILE} for why in taint]
     remarks += [{**note} for note in noted]
-    return Ending(seen, status, reason, metrics, [*symptoms, *remarks], taint)
+    return Ending(seen, status, reason, metrics, [*symptoms, *remarks], taint, artifacts)
 
 
 def _fetch(ctx: Context, run: RunRow, seen: Sighting) -> None:
@@ -147,7 +153,7 @@ def settle(ctx: Context, tx: LabTransaction, run: RunRow, end: Ending) -> tuple[
             **_items(metrics.get(design["metric"] or "")),
             "max_rss_bytes": seen.max_rss_bytes, "cpu_s": seen.cpu_s,
             "annotations": [*late.get("annotations", run.body.get("annotations", ())), *end.annotations],
-            "tainted": run.body["tainted"] or bool(end.taint),
+            "tainted": run.body["tainted"] or bool(end.taint), "artifacts": [*end.artifacts],
         },
     )  # fmt: skip
     if end.taint:
@@ -210,7 +216,9 @@ def _causes(run: RunRow) -> list[str]:
         return []
     causes = ["lost"] if run.body["status"] == "lost" else []
     seen = {item["kind"] for item in run.body["annotations"]}
-    return [*causes, OUT_OF_MEMORY] if OUT_OF_MEMORY in seen and run.body["status"] != "killed" else causes
+    if run.body["status"] == "killed":
+        return [PREEMPTED] if PREEMPTED in seen else causes
+    return [*causes, OUT_OF_MEMORY] if OUT_OF_MEMORY in seen else causes
 
 
 def _items(found: MetricValue | None) -> dict[str, object]:
