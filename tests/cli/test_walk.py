@@ -107,6 +107,7 @@ TABLE: dict[str, Row] = {
     "config set": Row("config set gpus none", "setting", "config set gpsu none", 2),
     "mcp": Row("mcp", None, "@nowhere mcp", 5),
     "events": Row("events --limit 3", "events", "events --cursor x", 2),
+    "gc": Row("gc --dry-run", "gc", "gc --yes --dry-run", 2),
     "gpu-status": Row("gpu-status", "gpu_status", "@nowhere gpu-status", 5),
     "doctor": Row("doctor", "doctor", "@nowhere doctor", 5),
     "plugins list": Row("plugins list", "plugins", "@nowhere plugins list", 5),

@@ -45,7 +45,9 @@ def claim(lab: Lab, base: Experiment, effect: float, share: float, replicates: i
     return run(lab, lab.experiments.propose(made.id, command=command, replicates=replicates))
 
 
-@pytest.mark.parametrize(("share", "low", "high"), [(0.0, 0.0, 0.6), (0.98, 0.7, 1.0)])
+# The seeds are drawn anew each time. Of runs that share all of their luck the correlation is 1, drawn towards 0 by two
+# degrees of freedom more than the six that the pairs have; of others it is far below that in all but one of a million.
+@pytest.mark.parametrize(("share", "low", "high"), [(0.0, 0.0, 0.74), (1.0, 0.749, 0.751)])
 def test_the_pairs_of_all_claims_on_a_baseline_teach_how_much_luck_a_seed_shares(
     lab: Lab, share: float, low: float, high: float
 ) -> None:
