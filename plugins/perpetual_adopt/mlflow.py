@@ -1,15 +1,17 @@
 """MLflow's runs as items, whichever of its stores they were read from: the store's reader answers `Found` runs.
 
 An MLflow experiment is a group of runs and no claim: it becomes a hypothesis that says whose question it is. Each run
-becomes an experiment with its parameters as configuration, and one run.
+becomes an experiment with its parameters as configuration, and one run. Runs that differ in the seed alone (same
+parameters, source, commit, parent and tags) become replicates of one experiment.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypedDict
 
@@ -27,6 +29,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 _SEED = re.compile(r"(?:.*[./_-])?(?:seed|random_state)\Z", re.IGNORECASE)
 _MOST = 1000  # parameters, metrics or tags of one run
 _BEST = 3
+_SETTING = ("mlflow.source.name", "mlflow.source.git.commit", "mlflow.project.entryPoint", "mlflow.parentRunId")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,8 @@ class Mlflow(Source):
     def __init__(self, path: Path, wanted: Wanted) -> None:
         self.path, self.name = path, path.name
         self._wanted = wanted
-        self._best: list[Replicate] = []
+        self._best: dict[str, _Measured] = {}
+        self._seeds: dict[str, set[int]] = {}  # of the runs so far, by experiment
         self._direction = wanted.direction
 
     # --- what a store's reader gives ------------------------------------------------------------------------
@@ -119,7 +123,7 @@ class Mlflow(Source):
 
     def items(self) -> Iterator[Item]:
         """Implements `Source`."""
-        self._best = []
+        self._best, self._seeds = {}, {}
         for group in self.groups():
             if isinstance(group, Skipped):
                 yield group
@@ -134,8 +138,10 @@ class Mlflow(Source):
             yield from self._group(group, what)
 
     def best(self) -> list[Replicate]:
-        """Returns the best ended runs by the metric that was asked for, of those that `items` has passed."""
-        return self._best
+        """Returns the experiments of the best mean in the metric asked for, of those that `items` has passed."""
+        sign = 1 if self._direction == "min" else -1
+        ranked = sorted(self._best.values(), key=lambda found: sign * found.mean)[:_BEST]
+        return [replace(found.first, value=found.mean) for found in ranked]
 
     def _group(self, group: Group, what: str) -> Iterator[Item]:
         key = f"experiment:{group.id}:{group.created_ms}"
@@ -175,7 +181,11 @@ class Mlflow(Source):
     def _try(self, run: Found, group: str) -> Iterator[Item]:
         key = f"run:{run.id}"
         metric = self._wanted.metric
-        params = {clean(name, 250): clean(value) for name, value in [*run.params.items()][:_MOST]}
+        seeded = _seed(run.params)
+        experiment, is_new = self._experiment_of(run, group, seeded)
+        left = {seeded[0]} if seeded else set()
+        kept = [(name, value) for name, value in run.params.items() if name not in left]
+        params = {clean(name, 250): clean(value) for name, value in kept[:_MOST]}
         cut = [name for name, value in run.params.items() if len(value) > len(clean(value))]
         title = line(run.name, 200) or line(run.id, 40)
         if cut:
@@ -183,27 +193,49 @@ class Mlflow(Source):
         for what, there in (("parameters", run.params), ("metrics", run.metrics), ("tags", run.tags)):
             if len(there) > _MOST:
                 yield Skipped(f"{len(there) - _MOST} {what} of {title}", f"only {_MOST} of a run are taken")
-        yield ImportedExperiment(
-            key=f"{key}:e",
-            hypothesis=group,
-            title=title,
-            config=params,
-            notes=self._notes(run),
-            tags=(MLFLOW,),
-            metric=metric,
-            direction=self._direction if metric else None,
-            created_at=moment_of_ms(run.start_ms),
-        )
-        made = self._run(run, key)
+        if is_new:
+            yield ImportedExperiment(
+                key=experiment,
+                hypothesis=group,
+                title=title,
+                config=params,
+                notes=self._notes(run),
+                tags=(MLFLOW,),
+                metric=metric,
+                direction=self._direction if metric else None,
+                created_at=moment_of_ms(run.start_ms),
+            )
+        made = self._run(run, key, experiment, seeded)
         yield made
         value = made.metrics.get(metric) if metric and made.status == "done" else None
         if metric and value is not None:
             script = line(run.tags.get("mlflow.source.name", ""))
             command = shlex.join(["python", script]) if script.endswith(".py") else None
-            found = Replicate(f"{key}:e", title, value, metric, self._direction or "", made.commit, False, command)
-            self._consider(found)
+            first = Replicate(experiment, title, value, metric, self._direction or "", made.commit, False, command)
+            self._best.setdefault(experiment, _Measured(first)).add(value)
 
-    def _run(self, run: Found, key: str) -> ImportedRun:
+    def _experiment_of(self, run: Found, group: str, seeded: tuple[str, int] | None) -> tuple[str, bool]:
+        """Returns the key of the experiment that the run is a replicate of, and whether it is the first of it.
+
+        A run whose seed is not known, or was used before with the same settings, is an experiment by itself: it is no
+        further draw, or nothing says that it is.
+        """
+        own = f"run:{run.id}:e"
+        if seeded is None:
+            return own, True
+        name, seed = seeded
+        said = [*((tag, run.tags.get(tag, "")) for tag in _SETTING), *sorted(
+            (tag, value) for tag, value in run.tags.items() if not tag.startswith("mlflow.")
+        )]  # fmt: skip
+        settings = repr((sorted((other, value) for other, value in run.params.items() if other != name), name, said))
+        key = f"{group}:settings:{hashlib.sha256(settings.encode('utf-8', 'backslashreplace')).hexdigest()[:24]}:e"
+        seeds = self._seeds.setdefault(key, set())
+        if seed in seeds:
+            return own, True
+        seeds.add(seed)
+        return key, len(seeds) == 1
+
+    def _run(self, run: Found, key: str, experiment: str, seeded: tuple[str, int] | None) -> ImportedRun:
         started, ended = moment_of_ms(run.start_ms), moment_of_ms(run.end_ms)
         duration_s = seconds_between(started, ended)
         status = _ENDED[run.status]
@@ -212,10 +244,10 @@ class Mlflow(Source):
         commit = run.tags.get("mlflow.source.git.commit", "").strip().lower()
         return ImportedRun(
             key=f"{key}:r",
-            experiment=f"{key}:e",
+            experiment=experiment,
             status=status,
             reason=None if status == "done" else f"MLflow says {run.status}",
-            seed=_seed(run.params),
+            seed=seeded[1] if seeded else None,
             started_at=started,
             ended_at=ended,
             duration_s=duration_s,
@@ -230,6 +262,7 @@ class Mlflow(Source):
                 "path": str(self.path),
                 "run_id": run.id,
                 "user": line(run.user, 200),
+                "seed_parameter": line(seeded[0], 250) if seeded else None,
                 "tags": tags,
                 "artifact_uri": line(run.artifact_uri, 1000),
                 "artifacts": [*run.artifacts],
@@ -246,15 +279,29 @@ class Mlflow(Source):
             parts.append(f"Source: {line(source)}.")
         return "\n\n".join(part for part in parts if part)
 
-    def _consider(self, one: Replicate) -> None:
-        sign = 1 if self._direction == "min" else -1
-        self._best = sorted([*self._best, one], key=lambda item: sign * item.value)[:_BEST]
+
+@dataclass(slots=True)
+class _Measured:
+    """The mean of an experiment's ended runs so far."""
+
+    first: Replicate
+    total: float = 0.0
+    n: int = 0
+
+    def add(self, value: float) -> None:
+        """Takes in one more run."""
+        self.total, self.n = self.total + value, self.n + 1
+
+    @property
+    def mean(self) -> float:
+        """Returns the mean of the runs."""
+        return self.total / self.n
 
 
-def _seed(params: Mapping[str, str]) -> int | None:
-    """Returns the seed that a parameter of such a name gives."""
-    for name, value in params.items():
+def _seed(params: Mapping[str, str]) -> tuple[str, int] | None:
+    """Returns the parameter that is the seed, and its value; one that is named `seed` and no more comes first."""
+    for name, value in sorted(params.items(), key=lambda pair: pair[0].lower() != "seed"):
         if _SEED.match(name) and value.strip().isdecimal() and len(value) < 20:
             number = int(value)
-            return number if number < 2**63 else None
+            return (name, number) if number < 2**63 else None
     return None

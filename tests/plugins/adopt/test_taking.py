@@ -147,7 +147,7 @@ def test_commands_and_mcp_show_adopted_runs(project: Path, capsys: pytest.Captur
         (("runs",), "MLflow says FAILED"),
         (("experiments",), "base/line ☃"),
         (("evidence", "list"), "measured before it was predicted"),
-        (("compare", "r2", "r3"), "config.seed"),
+        (("compare", "r2", "r3"), " seed "),
         (("report",), "base/line ☃"),
         (("events", "--limit", "1000"), "work_adopted"),
     ):
