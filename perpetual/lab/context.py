@@ -540,10 +540,13 @@ class Context:
         known = [document.id for document in self.store.page(kind, limit=_KNOWN, newest_first=True).items][::-1]
         near = nearest(identifier(id), known) or known[-3:]
         hint = f"the nearest: {', '.join(near)}" if near else f"there is no {kind} yet"
-        other = _SHOWN_BY.get(identifier(id)[:1])
-        if other is not None and other[0] != kind and self.store.get(other[0], identifier(id)) is not None:
-            hint = f"{id} is {other[1]}: perpetual {other[2]} {id}"
-        raise NotFound(f"no {kind} {id}", hint=hint)
+        raise NotFound(f"no {kind} {id}", hint=self.shown_by(id) or hint)
+
+    def shown_by(self, id: str) -> str | None:
+        """Returns what a record of that id is and the command that shows it; None where there is none."""
+        kind, what, command = _SHOWN_BY.get(identifier(id)[:1], ("", "", ""))
+        known = bool(kind) and self.store.get(kind, identifier(id)) is not None
+        return f"{id} is {what}: perpetual {command} {id}" if known else None
 
     def recall(self, tx: LabTransaction, key: str | None, deed: str) -> str | None:
         """Returns the id that an idempotency key made earlier, or None.

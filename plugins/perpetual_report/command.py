@@ -93,9 +93,11 @@ def _verified(found: Verification) -> str:
     "--format", "format_", type=click.Choice(["text", "md"]), default="text", show_default=True,
     help="Tables for people, or Markdown.",
 )  # fmt: skip
+@click.option("--metric", "metrics", multiple=True, metavar="M", help="Only this metric; may be repeated.")
+@click.option("--against", metavar="ID", help="Pair every other one with this one only.")
 @json_option
 @pass_cli
-def compare(cli: CliContext, ids: tuple[str, ...], format_: str) -> None:
+def compare(cli: CliContext, ids: tuple[str, ...], format_: str, metrics: tuple[str, ...], against: str | None) -> None:
     """Show what differs between experiments or runs, and which measured better, as far as their seeds can tell.
 
     Seeds are folded: mean, sd and a 95 % t interval for each metric. A winner is named only where the interval of the
@@ -105,7 +107,7 @@ def compare(cli: CliContext, ids: tuple[str, ...], format_: str) -> None:
     from perpetual_report.comparison import compare as compared
     from perpetual_report.comparison import markdown_of, tables_of
 
-    found = compared(cli.lab, ids)
+    found = compared(cli.lab, ids, metrics=metrics, against=against)
     if cli.as_json or format_ == "md":
         cli.answer("comparison", found, lambda: markdown_of(found).rstrip(), is_verbatim=True)
         return

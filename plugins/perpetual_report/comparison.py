@@ -15,6 +15,7 @@ from perpetual.api import Experiment, Run, UsageError, to_json
 from perpetual.science.intervals import Interval, mean_of, paired_difference, welch_difference
 from perpetual.science.versions import ASPECTS, samples_of, unlike
 from perpetual.toolkit.units import shown_number
+from perpetual_report.snapshot import ADOPTED
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Table", "compare", "markdown_of", "tables_of"]
 
-_MOST_ARMS, _MOST_METRICS, _RUNS_NAMED = 12, 30, 12
+_MOST_ARMS, _MOST_METRICS, _RUNS_NAMED, _MANY_PAIRS = 12, 30, 12, 12
 _LEVEL = "95 % Student-t intervals; each pair by itself, unadjusted for how many pairs there are."
 
 
@@ -45,22 +46,27 @@ class Arm(NamedTuple):
         return self.experiment.design.direction if self.experiment.design.metric == metric else None
 
 
-def compare(lab: Lab, ids: Sequence[str]) -> Comparison:
+def compare(lab: Lab, ids: Sequence[str], *, metrics: Sequence[str] = (), against: str | None = None) -> Comparison:
     """Returns the document of `perpetual compare`: `{arms, differences, metrics, pairs, notes}`.
 
+    Args:
+        metrics: those to be shown; all of them where none is given.
+        against: the arm that every other one is paired with; it need not be among the ids. None pairs all with all.
+
     Raises:
-        UsageError: for fewer than two different ids, or more than twelve.
+        UsageError: for fewer than two different ids, or more than twelve; for a metric that no arm has.
         NotFound: for an id that is neither a run nor an experiment.
     """
-    wanted = list(dict.fromkeys(id.strip().lower() for id in ids))
+    base = None if against is None else against.strip().lower()
+    wanted = list(dict.fromkeys([*([base] if base else []), *(id.strip().lower() for id in ids)]))
     if not 2 <= len(wanted) <= _MOST_ARMS:
         raise UsageError(
             f"compare takes 2 to {_MOST_ARMS} different experiments or runs, not {len(wanted)}",
             hint="for example: perpetual compare e1 e2",
         )
     arms = [_arm(lab, id) for id in wanted]
-    names = _metrics(arms)
-    notes = [_LEVEL]
+    names = _chosen(_metrics(arms), metrics)
+    notes = [_LEVEL, *_adopted(arms)]
     if len(names) > _MOST_METRICS:
         notes.append(f"{len(names) - _MOST_METRICS} more metrics are left out: {', '.join(names[_MOST_METRICS:][:20])}")
         names = names[:_MOST_METRICS]
@@ -73,10 +79,12 @@ def compare(lab: Lab, ids: Sequence[str]) -> Comparison:
     pairs = [
         pair
         for name in names
-        for a, b in combinations(arms, 2)
+        for a, b in _paired(arms, base)
         if (pair := _claimed(a, b, name, effects) or _pair(a, b, name)) is not None
     ]
     notes += _pooled_otherwise(shown, pairs)
+    if base is None and len(pairs) > _MANY_PAIRS:
+        notes.append(f"{len(pairs)} pairs are many: --metric NAME shows one metric, --against ID pairs with one arm")
     return {
         "arms": shown,
         "differences": [*_differences(arms)],
@@ -84,6 +92,30 @@ def compare(lab: Lab, ids: Sequence[str]) -> Comparison:
         "pairs": pairs,
         "notes": notes,
     }
+
+
+def _paired(arms: Sequence[Arm], base: str | None) -> Iterable[tuple[Arm, Arm]]:
+    """Returns all pairs of arms, or every other arm with that one."""
+    if base is None:
+        return combinations(arms, 2)
+    return [(arm, other) for other in arms if other.id == base for arm in arms if arm.id != base]
+
+
+def _chosen(names: list[str], wanted: Sequence[str]) -> list[str]:
+    """Returns the metrics to be shown; raises UsageError for one that is not there."""
+    for name in wanted:
+        if name not in names:
+            raise UsageError(
+                f"none of these runs has measured {name!r}", hint=f"they have {', '.join(names[:8]) or 'no metric'}"
+            )
+    return [name for name in names if name in wanted] if wanted else names
+
+
+def _adopted(arms: Iterable[Arm]) -> Iterable[str]:
+    """Yields what is to be kept in mind of arms that another tool measured."""
+    names = [arm.id for arm in arms if any(run.scheduler == ADOPTED for run in arm.runs)]
+    if names:
+        yield f"{', '.join(names)}: adopted from another tool and measured before any claim; described, and no evidence"
 
 
 def _pooled_otherwise(arms: Sequence[ComparedArm], pairs: Iterable[ComparedPair]) -> Iterable[str]:
@@ -134,12 +166,15 @@ def _arm(lab: Lab, id: str) -> Arm:
 
 
 def _excluded(run: Run) -> str | None:
-    """Returns why a run of an experiment says nothing here, as it says nothing as evidence."""
+    """Returns why a run of an experiment says nothing here.
+
+    What another tool measured is no evidence, and can still be described: its seed was logged, or is not known.
+    """
     if run.status != "done":
         return run.status
     if run.tainted:
         return "tainted"
-    return "its seed was picked by hand" if run.chosen_seed else None
+    return "its seed was picked by hand" if run.chosen_seed and run.scheduler != ADOPTED else None
 
 
 def _metrics(arms: Iterable[Arm]) -> list[str]:
@@ -335,7 +370,15 @@ def _pair(a: Arm, b: Arm, metric: str) -> ComparedPair | None:
         "high": folded.high,
         "separable": folded.excludes_zero,
         "better": better,
-        "verdict": _verdict(folded, better, direction, n_a, n_b, paired=is_paired),
+        "verdict": _verdict(
+            folded,
+            better,
+            direction,
+            n_a,
+            n_b,
+            paired=is_paired,
+            is_one=len({value for _, value in [*mine, *theirs]}) == 1,
+        ),
         "effect": None,
     }
 
@@ -355,11 +398,21 @@ def _difference(mine: Sequence[tuple[Run, float]], theirs: Sequence[tuple[Run, f
     return welch_difference([value for _, value in mine], [value for _, value in theirs]), False
 
 
-def _verdict(folded: Interval, better: str | None, direction: str | None, n_a: int, n_b: int, *, paired: bool) -> str:
+def _verdict(
+    folded: Interval,
+    better: str | None,
+    direction: str | None,
+    n_a: int,
+    n_b: int,
+    *,
+    paired: bool,
+    is_one: bool = False,
+) -> str:
+    """Returns what is said of a pair; `is_one`: all runs of both measured one value."""
     if better is not None:
         return f"{better} is better"
     if folded.mean == 0.0 and folded.low is None:
-        return "the same in every run"
+        return "the same in every run" if is_one else "the same in every pair"
     if folded.excludes_zero:
         return "they differ; no direction is declared" if direction is None else "they differ"
     return f"not separable at this n ({n_a} pairs)" if paired else f"not separable at this n ({n_a} and {n_b})"

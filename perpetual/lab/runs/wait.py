@@ -128,7 +128,8 @@ def wait_any(ctx: Context, timeout_s: float) -> bool:
 def _subject(ctx: Context, id: str) -> tuple[str, str]:
     kind = {"r": "run", "e": "experiment"}.get(identifier(id)[:1])
     if kind is None:
-        raise NotFound(f"{id} is neither a run nor an experiment", hint="r40 or e12")
+        hint = ctx.shown_by(id) or "r40 or e12"
+        raise NotFound(f"{id} is neither a run nor an experiment", hint=hint)
     return kind, ctx.need(kind, id).id
 
 

@@ -114,3 +114,34 @@ def test_the_command_shows_tables_and_markdown(study: Path, capsys: pytest.Captu
     shown = capsys.readouterr().out
     assert shown.startswith("# e1, e4 compared")
     assert "<script>" not in shown
+
+
+def test_one_metric_against_one_arm(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = compare(lab, ["e2", "e3"], metrics=["loss"], against="E1")
+    assert [arm["id"] for arm in answer["arms"]] == ["e1", "e2", "e3"]
+    assert answer["metrics"] == ["loss"]
+    assert [{pair["a"], pair["b"]} for pair in answer["pairs"]] == [{"e1", "e2"}, {"e1", "e3"}]
+    code, document = asked(capsys, "compare", "e1", "e2", "e3", "--metric", "loss", "--against", "e1")
+    assert code == 0
+    assert document["pairs"] == json.loads(json.dumps(answer["pairs"]))
+    code, document = asked(capsys, "compare", "e1", "e2", "--metric", "lss")
+    assert code == 2
+    assert "loss" in document["error"]["hint"]
+    code, document = asked(capsys, "compare", "e1", "--against", "e1")
+    assert code == 2
+    code, document = asked(capsys, "compare", "h1", "e1")
+    assert (code, document["error"]["hint"]) == (5, "h1 is a hypothesis: perpetual hypotheses show h1")
+
+
+def test_runs_that_are_alike_in_pairs_are_not_called_the_same_everywhere(project: Path) -> None:
+    with Lab.open() as lab:
+        h = lab.hypotheses.add("it is better").id
+        base: dict[str, Any] = {}
+        for more in (4, 2):
+            command = f"sh -c 'echo acc=0.$PERPETUAL_SEED{more}; echo draw=$PERPETUAL_SEED'"
+            made = lab.experiments.propose(h, command=command, metric="acc", direction="max", replicates=more, **base)
+            base = {"baseline": made.id, "mde": 0.1}
+            lab.experiments.approve(made.id)
+            lab.wait([item.id for item in lab.runs.launch(made.id, every=True)], timeout_s=60)
+        pair = pair_of(compare(lab, ["e1", "e2"]), "draw")  # type: ignore[arg-type]
+    assert (pair["paired"], pair["verdict"]) == (True, "the same in every pair")
