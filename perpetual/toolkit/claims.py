@@ -30,11 +30,11 @@ WORDS = {
 
 
 def effect_word(value: float, low: float | None, high: float | None, direction: str | None) -> str:
-    """Returns which way an effect goes, where its interval excludes zero; without an interval, where its value goes."""
-    if low is not None and high is not None and low <= 0 <= high:
+    """Returns which way an effect goes, where its interval excludes zero; without an interval nothing says it."""
+    if low is None or high is None:
+        return "no interval yet"
+    if low <= 0 <= high:
         return "not separable from zero"
-    if value == 0:
-        return "no change"
     if direction not in _WAYS:
         return "different"
     return "better" if value > 0 else "worse"

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from perpetual.api import Evidence, Experiment, Hypothesis, Run
 from perpetual.science.discoveries import ENOUGH, base_rate, discoveries, expected_false
+from perpetual.science.intervals import mean_of
+from perpetual.science.versions import samples_of
 from perpetual.toolkit.causes import cause_of
 from perpetual.toolkit.claims import WORDS, effect_word
 from perpetual_report.effects import effects_of, same_prediction
@@ -402,13 +404,16 @@ class _Designs:
     def _numbers(
         self, id: str, metric: str | None, mean: float | None, low: float | None, high: float | None
     ) -> dict[str, Number | None]:
-        form = _form(None if low is None or high is None else (high - low) / 2)
+        half = None if low is None or high is None else (high - low) / 2
+        form = _form(half)
         return {
-            name: self._book.number(f"{id}.{key}", value, f"{id}{self._snapshot.at}", form=form, metric=metric)
-            for name, key, value in (
-                ("effect", "effect", mean), ("low", "effect_low", low), ("high", "effect_high", high),
+            name: self._book.number(f"{id}.{key}", value, f"{id}{self._snapshot.at}", form=shape, metric=metric)
+            for name, key, value, shape in (
+                ("effect", "effect", mean, _form(half, mean)),
+                ("low", "effect_low", low, form),
+                ("high", "effect_high", high, form),
             )
-        }  # fmt: skip
+        }
 
     def document(self, experiment: Experiment) -> dict[str, object]:
         """Returns an experiment with its prediction, and its design's effect, unless that is shown with another one."""
@@ -430,7 +435,27 @@ class _Designs:
             "lead": None if lead == id else lead,
             "late": is_late,
             "adopted": any(run.scheduler == ADOPTED for run in self._runs.of.get(id, ())),
+            "claims": design.claim is not None,
+            "plain": None if design.claim is not None else self._plain(experiment),
             **(self._measured(id) if lead == id else {"members": (), "rows": [], "drawn": None}),
+        }
+
+    def _plain(self, experiment: Experiment) -> dict[str, object] | None:
+        """Returns the mean and spread of what claims nothing, as a baseline; None where its runs are not alike."""
+        id, metric = experiment.id, experiment.design.metric
+        counted = [
+            (run, value)
+            for run in self._runs.of.get(id, ())
+            if run.status == "done" and not run.tainted and not run.chosen_seed
+            and (value := run.metrics.get(metric or "")) is not None
+        ]  # fmt: skip
+        if len(samples_of((run.versions, run) for run, _ in counted)) != 1:
+            return None
+        folded, source = mean_of([value for _, value in counted]), f"{id}{self._snapshot.at}"
+        return {
+            "n": self._book.count(f"{id}.n", len(counted), source),
+            "mean": self._book.number(f"{id}.mean", folded.mean, source, form=".5g", metric=metric),
+            "sd": self._book.number(f"{id}.sd", folded.sd, source, form=".2g", metric=metric),
         }
 
     def _measured(self, id: str) -> dict[str, object]:
@@ -455,11 +480,12 @@ class _Designs:
         }
 
 
-def _form(half_width: float | None) -> str:
-    """Returns a format with the digits that mean something: two of the interval's half width."""
+def _form(half_width: float | None, value: float | None = None) -> str:
+    """Returns a format with the digits that mean something: two of the interval's half width, and two of the value."""
     if not half_width or not 1e-9 < half_width < 1e5:
         return "+.4g"
-    return f"+.{max(0, 1 - math.floor(math.log10(half_width)))}f"
+    small = min(half_width, abs(value)) if value and abs(value) > 1e-9 else half_width
+    return f"+.{max(0, 1 - math.floor(math.log10(small)))}f"
 
 
 def _row(book: Book, row: Evidence, run: Run | None) -> dict[str, object]:
