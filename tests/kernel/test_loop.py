@@ -156,11 +156,21 @@ def test_the_loop_stops_when_the_queue_is_paused(lab: Lab, campaign: Campaign) -
     assert lab.runs.list().items == ()
 
 
-def test_a_run_that_can_never_start_stops_it(lab: Lab, campaign: Campaign) -> None:
+def test_a_program_that_is_missing_holds_up_no_other(lab: Lab, campaign: Campaign) -> None:
     campaign("a-program-that-is-not-there")
-    last = _stopped(lab, "failure_rate", 9)
+    other = _plain(lab, "true")
+    last = _stopped(lab, "waiting_for_approval", 4)
     assert "a-program-that-is-not-there" in (last.explanation or "")
-    assert lab.runs.list().items == ()
+    assert "cannot be started until a person has mended it" in (last.explanation or "")
+    assert [(run.experiment_id, run.status) for run in lab.runs.list().items] == [(other.id, "done")]
+    assert [item.status for item in lab.hypotheses.list().items] == ["open"]
+
+
+def test_many_programs_that_are_missing_are_a_rate_of_failures(lab: Lab) -> None:
+    for number in range(3):
+        _plain(lab, f"a-program-that-is-not-there-{number}")
+    last = _stopped(lab, "failure_rate", 9)
+    assert "a-program-that-is-not-there-2" in (last.explanation or "")
 
 
 def test_every_reason_has_an_exit() -> None:

@@ -40,7 +40,7 @@ class Launches(NamedTuple):
     runs: tuple[str, ...]
     refused: str | None = None  # the budget's words, if it was what held a run back
     parked: tuple[str, ...] = ()
-    failed: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()  # what could not be started, and why
     idle: bool = False  # no run was live when it last looked
     held: tuple[str, ...] = ()  # experiments whose code was changed since their approval
 
@@ -91,22 +91,28 @@ def launch(ctx: Context) -> Launches:
     for item in _ready(ctx):
         if needs_driver(item, (), surveys):
             surveys.of(item).ask()  # it may hang, and `_reserve` looks at the answer inside a transaction
+    failed: dict[str, str] = {}  # by experiment: one that cannot be started holds up no other
     while True:
         check = CodeCheck(ctx)  # before the transaction: a repository takes its time
         found = {item.id: check.changed(item, by_queue=True) for item in _ready(ctx)}
         changed = {id: change for id, change in found.items() if change is not None}
         held = {id for id, change in changed.items() if change.rule == "ask"}
-        made = _reserve(ctx, surveys, held, changed)
+        made = _reserve(ctx, surveys, held | failed.keys(), changed)
         if made.runs:
             step("launch:reserved")
             try:
                 started.append(start(ctx, made.runs[0], surveys).id)
-                continue
-            except PerpetualError as problem:
-                # what cannot be started now is looked at again in the next cycle, or stops the loop
-                made = Launches((), failed=(f"{made.runs[0]}: {problem.message}",))
-        spent = not started and made.idle and made.refused is None and RunRecords(ctx).queue_state() == "running"
-        return made._replace(runs=tuple(started), parked=tuple(_park(ctx)) if spent else (), held=tuple(sorted(held)))
+            except PerpetualError as problem:  # it is looked at again in the next cycle
+                failed[ctx.need(RUN, made.runs[0]).body["experiment_id"]] = f"{made.runs[0]}: {problem.message}"
+            continue
+        if made.failed:
+            failed[made.failed[0]] = f"{made.failed[0]}: {made.failed[1]}"
+            continue
+        spent = not started and not failed and made.idle and made.refused is None
+        parked = tuple(_park(ctx)) if spent and RunRecords(ctx).queue_state() == "running" else ()
+        return made._replace(
+            runs=tuple(started), parked=parked, held=tuple(sorted(held)), failed=tuple(failed.values())
+        )
 
 
 def _unheld(ctx: Context) -> list[RunRow]:
@@ -115,7 +121,7 @@ def _unheld(ctx: Context) -> list[RunRow]:
 
 
 def _reserve(ctx: Context, surveys: Surveys, held: Collection[str], changed: Mapping[str, Changed]) -> Launches:
-    """Returns the next run, made but not started, or why there is none.
+    """Returns the next run, made but not started, or why there is none; `failed`: an experiment's id, and why.
 
     In one transaction: two loops on one record neither take the same replicate nor fill the same room twice.
     """
@@ -131,7 +137,7 @@ def _reserve(ctx: Context, surveys: Surveys, held: Collection[str], changed: Map
         except Refused as problem:
             return Launches((), problem.message, idle=not live)
         except PerpetualError as problem:
-            return Launches((), failed=(f"{chosen}: {problem.message}",))
+            return Launches((), failed=(chosen, problem.message))
 
 
 def _missing(ctx: Context, experiment: ExperimentRow) -> int:
@@ -222,8 +228,8 @@ def halt_reason(ctx: Context) -> tuple[str, str] | None:
 
 def stop_reason(ctx: Context, launches: Launches) -> tuple[str, str] | None:
     """Returns why the loop should stop after a launch step: (reason, explanation), or None to go on."""
-    if launches.failed:
-        return "failure_rate", launches.failed[0]
+    if len(launches.failed) >= _FAILURES_IN_A_ROW:
+        return "failure_rate", "; ".join(launches.failed[:_FAILURES_IN_A_ROW])
     if not launches.idle or _unheld(ctx):
         return None  # also where another loop has recorded the end of a run since: what that teaches was not seen yet
     if RunRecords(ctx).queue_state() != "running":
@@ -239,6 +245,8 @@ def stop_reason(ctx: Context, launches: Launches) -> tuple[str, str] | None:
     if held:
         named = ", ".join(held[:5])
         return "waiting_for_approval", f"the code of {named} has changed since it was approved, or cannot be compared"
+    if launches.failed:  # one missing program is no rate of failures: a person mends it, or rejects the experiment
+        return "waiting_for_approval", "cannot be started until a person has mended it: " + "; ".join(launches.failed)
     proposed = ctx.store.find(EXPERIMENT, status="proposed")
     if proposed:
         return "waiting_for_approval", f"{', '.join(item.id for item in proposed[:5])} wait for approval"
