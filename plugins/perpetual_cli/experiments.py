@@ -40,7 +40,12 @@ _LONGEST_LISTED = 200  # characters of a command in a list
 @click.command()
 @click.option("-h", "--hypothesis", "hypothesis_id", metavar="ID", help="The hypothesis that it tests.")
 @click.option(
-    "--auto", type=click.IntRange(1, 1000), metavar="N", help="Instead: the N that teach most for their cost."
+    "--auto",
+    type=click.IntRange(1, 1000),
+    metavar="[N]",
+    is_flag=False,
+    flag_value=1,
+    help="Instead: the N that teach most for their cost; the best one where N is left out.",
 )
 @click.option("--command", metavar="CMD", help="What to run, without a shell; quote it.")
 @click.option("-c", "--config", metavar="JSON", help="Given to the run as the JSON file that PERPETUAL_CONFIG names.")
@@ -340,11 +345,12 @@ def _why_nothing(cli: CliContext) -> str:
 
 
 def _why_not(lab: Lab, hypothesis: Hypothesis) -> str:
-    claims = [
+    every = [
         item
         for item in lab.experiments.list(hypothesis_id=hypothesis.id, limit=1000).items
-        if item.design.claim is not None and item.status not in ("rejected", "expired")
+        if item.design.claim is not None
     ]
+    claims = [item for item in every if item.status not in ("rejected", "expired")]
     if not claims:
         grid = ", whose configuration its grid then varies" if hypothesis.params else ""
         return f"it has no experiment that claims something: propose one{grid}"
@@ -355,7 +361,8 @@ def _why_not(lab: Lab, hypothesis: Hypothesis) -> str:
     proposed = [item.id for item in claims if item.status == "proposed"]
     if proposed:
         return f"{', '.join(proposed[:3])} wait for approval"
-    return "no replicate is missing whose result would teach enough, and no point of a grid is untried"
+    left = "no replicate is missing whose result would teach enough, and no point of a grid is untried"
+    return left + ("; what was rejected is not proposed again" if len(claims) < len(every) else "")
 
 
 @click.command()

@@ -12,7 +12,9 @@ from itertools import product
 
 from perpetual.api import Draft, Experiment, Hypothesis, Proposer
 
-__all__ = ["GridProposer", "build"]
+__all__ = ["TURNED_DOWN", "GridProposer", "build"]
+
+TURNED_DOWN = ("rejected", "expired")
 
 
 class GridProposer(Proposer):
@@ -27,14 +29,19 @@ class GridProposer(Proposer):
                 for item in experiments
                 if item.hypothesis_id == hypothesis.id and item.design.claim and item.command is not None
             ]
-            if not hypothesis.params or not own:
+            pattern = next((item for item in own if item.status not in TURNED_DOWN), None)
+            if not hypothesis.params or pattern is None:
                 continue
-            pattern = own[0]
             names = sorted(hypothesis.params)
             points = [
                 dict(zip(names, values, strict=True)) for values in product(*(hypothesis.params[n] for n in names))
             ]
-            tried = [{name: item.config.get(name) for name in names} for item in own]
+            # A point is tried, or turned down; what was turned down for its command says nothing of the point.
+            tried = [
+                {name: item.config.get(name) for name in names}
+                for item in own
+                if item.status not in TURNED_DOWN or (item.command, item.cwd) == (pattern.command, pattern.cwd)
+            ]
             untried = [point for point in points if point not in tried]
             untried.sort(key=lambda point, tried=tried: min(sum(p[n] != point[n] for n in point) for p in tried))  # type: ignore[misc]
             found += [_draft(hypothesis, pattern, point) for point in untried]

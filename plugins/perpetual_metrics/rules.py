@@ -10,11 +10,11 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 from perpetual.api import Draft, Experiment, Hypothesis, Proposer
+from perpetual_metrics.proposer import TURNED_DOWN
 
 __all__ = ["full_scale", "noise_floor", "proxies"]
 
 _FLOOR_RUNS = 4  # three degrees of freedom: from there on the measured noise replaces a declared guess
-_TURNED_DOWN = ("rejected", "expired")
 
 
 def _claims(hypothesis: Hypothesis, experiments: Iterable[Experiment]) -> list[Experiment]:
@@ -24,7 +24,7 @@ def _claims(hypothesis: Hypothesis, experiments: Iterable[Experiment]) -> list[E
         if item.hypothesis_id == hypothesis.id
         and item.design.claim is not None
         and item.command is not None
-        and item.status not in _TURNED_DOWN
+        and item.status not in TURNED_DOWN
     ]
 
 
@@ -68,7 +68,7 @@ class NoiseFloor(Proposer):
             alike = [item for item in experiments if _likeness(item) == _likeness(baseline)]
             if owner not in opened or _was_rejected(baseline, alike):
                 continue
-            runs = sum(item.design.replicates for item in alike if item.status not in _TURNED_DOWN)
+            runs = sum(item.design.replicates for item in alike if item.status not in TURNED_DOWN)
             if baseline.status in ("complete", "analysed") and baseline.command is not None and runs < most[id]:
                 needs = f"a noise floor needs {_FLOOR_RUNS}" if runs < _FLOOR_RUNS else f"a claim has {most[id]}"
                 arguments = {"extends": id, "replicates": most[id] - runs}
@@ -98,7 +98,7 @@ class Proxies(Proposer):
                     found.append(
                         _stand_in(hypothesis, baseline, args, cost, {"metric": claim.design.metric, "claim": "none"})
                     )
-                elif below.status not in _TURNED_DOWN and (claim.id, _with(claim.command, args)) not in standing:
+                elif below.status not in TURNED_DOWN and (claim.id, _with(claim.command, args)) not in standing:
                     found.append(_stand_in(hypothesis, claim, args, cost, _prediction(claim, proxy["tau"], below.id)))
         return found
 

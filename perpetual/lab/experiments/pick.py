@@ -47,6 +47,8 @@ def drafts(ctx: Context, *, quiet: bool = False) -> list[tuple[Draft, Experiment
     found: list[tuple[Draft, Experiment]] = []
     proposers: list[tuple[str, Proposer]] = ctx.parts("proposer")
     hashes: set[str] = set()
+    rejected = {_idea(item, item.extends) for item in known if item.status == "rejected"}
+    roots = {item.id: item.extends or item.id for item in known}
     for name, proposer in proposers:
         try:
             answered = limited(name, partial(_drafts, proposer, opened, known))
@@ -64,10 +66,19 @@ def drafts(ctx: Context, *, quiet: bool = False) -> list[tuple[Draft, Experiment
             needs = lacking.get(preview.hypothesis_id or "") if preview.design.claim else None
             if needs and not serves(to_json(preview.design), needs):
                 continue
+            source = str(draft.arguments.get("extends"))
+            if _idea(preview, roots.get(source)) in rejected:
+                continue  # by a person, however many replicates it is to have now
             if preview.spec_hash not in hashes:
                 hashes.add(preview.spec_hash)
                 found.append((draft, preview))
     return found
+
+
+def _idea(item: Experiment, root: str | None) -> tuple[object, ...]:
+    """Returns what makes a proposal the same as one that was rejected: what it runs, measures and extends."""
+    design = item.design
+    return item.hypothesis_id, root, design_key(to_json(item)), design.metric, design.direction, design.baseline
 
 
 def _drafts(proposer: Proposer, opened: list[Hypothesis], known: list[Experiment]) -> list[Draft]:
