@@ -290,6 +290,22 @@ def test_stand_ins_alone_decide_nothing(lab: Lab) -> None:
     assert lab.hypotheses.get(hypothesis.id).status == "supported"
 
 
+def test_the_best_picks_begin_with_the_stand_in_of_a_baseline(lab: Lab) -> None:
+    baseline = lab.experiments.propose(command="echo score=0.1", metric="score", replicates=2, wall_s=60.0)
+    _run(lab, baseline)
+    hypothesis = lab.hypotheses.add("it matters")
+    whole = lab.experiments.propose(
+        hypothesis.id, command="true", metric="score", direction="max", mde=1.0, noise=0.2, baseline=baseline.id,
+        proxy={"args": "--short", "cost_run_hours": 0.01, "tau": 0.2}, wall_s=60.0,
+    )  # fmt: skip
+    lab.experiments.approve(whole.id)
+    looked, made = (lab.experiments.propose_auto(2, dry_run=dry)[0] for dry in (True, False))
+    assert (looked.score.reason, made.score.reason) == (f"a cheaper look at {baseline.id} first",) * 2
+    assert (made.new, made.experiment.design.proxy_of) == (True, baseline.id)
+    assert made.experiment.command == "echo score=0.1 --short"
+    assert all(pick.experiment.design.proxy_of is None for pick in lab.experiments.propose_auto(2))
+
+
 def _proposed(lab: Lab) -> list[Experiment]:
     lab.loop.propose()
     return [item for item in lab.experiments.list(limit=1000).items if item.status == "proposed"]

@@ -137,7 +137,13 @@ def _pick(ctx: Context, count: int, dry_run: bool) -> list[Pick]:
     state = {**state, "candidates": candidates}
     scores = proposals.score(state) if candidates else {}
     picks: dict[str, Pick] = {}
-    for id in proposals.pick(state, count) if candidates else []:
+    for id, (draft, preview) in suggestions.items():  # the stand-in of a baseline teaches by what is compared with it
+        if preview.design.proxy_of and preview.design.claim is None and len(picks) < count:
+            picked = propose(ctx, draft.hypothesis_id, Specification(**draft.arguments), dry_run=dry_run)
+            score = Score(None, preview.design.cost_run_hours, None, draft.reason)
+            picks[id] = Pick(replace(picked, score=score) if dry_run else _rescored(ctx, picked.id, score), True, score)
+    left = count - len(picks)
+    for id in proposals.pick(state, left) if candidates and left else []:
         if id in picks:
             continue  # a repeat is one more replicate of the same experiment
         if id in suggestions:
