@@ -116,3 +116,19 @@ def test_another_distribution_of_the_same_package_is_named(
     (found,) = [item for item in doctor.Doctor.outside() if item["check"] == "import"]
     assert found["ok"] is not is_named
     assert ("stranger also installs a package called perpetual" in found["detail"]) == is_named
+
+
+@pytest.mark.parametrize(
+    ("query", "paths"),
+    [
+        ("which optimiser is best", ["notes/adam.md"]),  # the words of the question say nothing of its subject
+        ("optimisers", ["notes/adam.md"]),
+        ("sis", []),  # a short word begins a word
+        ("it", ["notes/adam.md", "notes/thesis.md"]),  # there is no other word to go by
+        ("BATCH size", ["notes/thesis.md"]),
+    ],
+)
+def test_a_question_is_searched_by_its_subject(lab: Lab, query: str, paths: list[str]) -> None:
+    lab.memory.write("notes/thesis.md", "It is no evidence for anything; the batch sizes differ.")
+    lab.memory.write("notes/adam.md", "Adam beat SGD: it is the optimiser that matters.")
+    assert sorted(hit.note.path for hit in lab.memory.search(query).items) == paths

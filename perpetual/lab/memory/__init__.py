@@ -32,6 +32,15 @@ _FLUSH_AT_ONCE = 50  # fewer than the commits among which a memory knows its int
 _MESSAGE_LIMIT_BYTES = 4 * 1024
 _MOST_WORDS = 32  # of a query
 _EXCERPT = 160  # characters
+_SHORT = 3  # letters of a word that is looked for at the start of words only: `is` is in `this`
+_COMMON = frozenset(
+    re.findall(
+        r"\w+",
+        """a an and any are as at be best better but by can did do does for from has have how i if in is it its me my
+        not of on or our so than that the their them then there these they this to us was we were what when where which who
+        why will with would you your""",
+    )
+)  # words of a question that say nothing of its subject
 _MOST_GATED = 100  # versions whose words the gates are asked about at once
 _WITHHELD = "(withheld: the gates have not passed it)"
 _STATUS_OF = {"pass": "candidate", "quarantine": "quarantined", "reject": "rejected"}
@@ -355,14 +364,18 @@ class Notes:
     def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> Listing[Hit]:
         """Returns the notes that hold words of the query in path, title or text: most words first, then the newest.
 
+        Words as `is` and `which` count only where the query has no other; of plurals the `s` does not.
+
         A reader that is an agent finds what it may be shown, and nothing else.
 
         Raises:
             UsageError: for a query without a word, or a cursor that is none.
         """
-        words = [*dict.fromkeys(re.findall(r"\w+", query.casefold()))][:_MOST_WORDS]
+        said = [*dict.fromkeys(re.findall(r"\w+", query.casefold()))]
+        words = [_singular(word) for word in said if word not in _COMMON][:_MOST_WORDS] or said[:_MOST_WORDS]
         if not words:
             raise UsageError("a search needs a word", hint='for example "warm-up"')
+        patterns = [re.compile(("" if len(word) > _SHORT else r"\b") + re.escape(word)) for word in words]
         start = start_of(cursor)
         is_agents = for_agent(self._ctx)
         found: list[tuple[int, int, Hit]] = []
@@ -373,9 +386,9 @@ class Notes:
                 continue
             text = row.body["content"]
             place = f"{document.id}\n{document.body['title']}\n{text}".casefold()
-            hits = sum(word in place for word in words)
+            hits = sum(pattern.search(place) is not None for pattern in patterns)
             if hits:
-                hit = Hit(from_json(Note, document.body), _excerpt(text, words))
+                hit = Hit(from_json(Note, document.body), _excerpt(text, patterns))
                 found.append((-hits, -row.number, hit))
         found.sort(key=lambda item: item[:2])
         page = tuple(hit for _, _, hit in found[start : start + limit])
@@ -411,10 +424,16 @@ def _withheld(version: NoteCommit) -> NoteCommit:
     return replace(version, author=_WITHHELD, message=_WITHHELD)
 
 
-def _excerpt(text: str, words: Sequence[str]) -> str:
+def _singular(word: str) -> str:
+    return word[:-1] if len(word) > _SHORT and word.endswith("s") and not word.endswith("ss") else word
+
+
+def _excerpt(text: str, words: Sequence[re.Pattern[str]]) -> str:
     """Returns the first line with one of the words, or the first line of all, cut for a list."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    line = next((line for line in lines if any(word in line.casefold() for word in words)), lines[0] if lines else "")
+    line = next(
+        (line for line in lines if any(word.search(line.casefold()) for word in words)), lines[0] if lines else ""
+    )
     return line if len(line) <= _EXCERPT else line[: _EXCERPT - 3] + "..."
 
 
