@@ -175,10 +175,19 @@ class CorruptData(PerpetualError):
 
 
 def nearest(word: str, known: Iterable[str], n: int = 3) -> list[str]:
-    """Returns the names in `known` that look most like `word`, best first."""
+    """Returns the names in `known` that look most like `word`, best first; else those of which a part looks like one.
+
+    Of `supportd_at` that is `confidence_support_threshold`; letters that two words happen to share are no likeness.
+    """
     from difflib import get_close_matches
 
-    return get_close_matches(word, list(known), n=n, cutoff=0.5)
+    names, parts = list(known), [part for part in _parts(word) if len(part) > 2]
+    alike = [name for name in names if any(get_close_matches(part, _parts(name), 1, 0.6) for part in parts)]
+    return get_close_matches(word, names, n=n, cutoff=0.6) or alike[:n]
+
+
+def _parts(name: str) -> list[str]:
+    return "".join(c if c.isalnum() else " " for c in name.lower()).split()
 
 
 def unknown(what: str, word: str, known: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ from perpetual.cli.table import KERNEL, ORDER, OWN_WORDS
 from perpetual.commands import CliContext, carried, printable
 from perpetual.commands.agent_output import fenced, for_agent, sealed
 from perpetual.commands.offered import load_command, plugin_command, program_commands
-from perpetual.errors import PerpetualError, UsageError, masked, unknown
+from perpetual.errors import PerpetualError, UsageError, masked, nearest, unknown
 from perpetual.toolkit import caches
 from perpetual.toolkit.deprecation import announced
 from perpetual.toolkit.fence import fence
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 __all__ = ["is_output", "output_failed", "program", "run"]
 
+_ALIKE = (
+    "add create new write", "delete remove rm reject retract unset revoke", "list show get", "edit update change write",
+    "stop cancel kill abort", "start launch run", "search find grep", "tail output logs",
+)  # fmt: skip  # what users of other programs call one thing
 _OUTPUT = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EBADF)
 _OWN_ERRORS = ("not_permitted", "not_trusted")  # whose words quote nothing of the record
 
@@ -69,7 +73,8 @@ class LazyGroup(click.Group):
             if args[0] in RESERVED["command"]:
                 hint = "perpetual plugins list shows which plugins are left out, and why"
                 raise UsageError(f"no plugin that is loaded offers {args[0]!r}", hint=hint)
-            raise UsageError(unknown("command", args[0], self.list_commands(ctx)), hint="perpetual --help")
+            hint = _meant(args[0], ctx, self) or "perpetual --help"
+            raise UsageError(unknown("command", args[0], self.list_commands(ctx)), hint=hint)
         return super().resolve_command(ctx, args)
 
     def get_help(self, ctx: click.Context) -> str:
@@ -90,6 +95,14 @@ class LazyGroup(click.Group):
         if offered:
             with formatter.section("Commands of plugins"):
                 formatter.write_dl([*offered.items()])
+
+
+def _meant(word: str, ctx: click.Context, group: click.Group) -> str | None:
+    """Returns the commands of a group that a word of other programs, or a slip, may mean."""
+    names = group.list_commands(ctx)
+    alike = next((words for words in map(str.split, _ALIKE) if word.lower() in words), [])
+    found = [name for name in alike if name in names] or nearest(word, names)
+    return f"did you mean {' or '.join(f'{ctx.command_path} {name}' for name in found)}?" if found else None
 
 
 def _listed(ctx: click.Context) -> tuple[dict[str, str], dict[str, str]]:
@@ -195,6 +208,9 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as problem:
         context = problem.ctx if isinstance(problem, click.UsageError) else None
         hint = f"{context.command_path} --help" if context is not None else None
+        before, *word = problem.format_message().split("'")
+        if context is not None and isinstance(context.command, click.Group) and before == "No such command ":
+            hint = _meant(word[0], context, context.command) or hint
         _tell(cli, {"code": "usage", "message": problem.format_message(), "hint": hint, "exit": 2}, None)
         return 2
     except (click.Abort, KeyboardInterrupt):

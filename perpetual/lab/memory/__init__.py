@@ -33,13 +33,10 @@ _MESSAGE_LIMIT_BYTES = 4 * 1024
 _MOST_WORDS = 32  # of a query
 _EXCERPT = 160  # characters
 _SHORT = 3  # letters of a word that is looked for at the start of words only: `is` is in `this`
-_COMMON = frozenset(
-    re.findall(
-        r"\w+",
-        """a an and any are as at be best better but by can did do does for from has have how i if in is it its me my
-        not of on or our so than that the their them then there these they this to us was we were what when where which who
-        why will with would you your""",
-    )
+_COMMON = re.compile(
+    "a|an|and|any|are|as|at|be|best|better|but|by|can|did|do|does|for|from|has|have|how|i|if|in|is|it|its|me|my|not|of|"
+    "on|or|our|so|than|that|the|their|them|then|there|these|they|this|to|us|was|we|were|what|when|where|which|who|why|"
+    "will|with|would|you|your"
 )  # words of a question that say nothing of its subject
 _MOST_GATED = 100  # versions whose words the gates are asked about at once
 _WITHHELD = "(withheld: the gates have not passed it)"
@@ -372,7 +369,7 @@ class Notes:
             UsageError: for a query without a word, or a cursor that is none.
         """
         said = [*dict.fromkeys(re.findall(r"\w+", query.casefold()))]
-        words = [_singular(word) for word in said if word not in _COMMON][:_MOST_WORDS] or said[:_MOST_WORDS]
+        words = [_singular(word) for word in said if not _COMMON.fullmatch(word)][:_MOST_WORDS] or said[:_MOST_WORDS]
         if not words:
             raise UsageError("a search needs a word", hint='for example "warm-up"')
         patterns = [re.compile(("" if len(word) > _SHORT else r"\b") + re.escape(word)) for word in words]
