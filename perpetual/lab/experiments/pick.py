@@ -66,10 +66,8 @@ def drafts(ctx: Context, *, quiet: bool = False) -> list[tuple[Draft, Experiment
             needs = lacking.get(preview.hypothesis_id or "") if preview.design.claim else None
             if needs and not serves(to_json(preview.design), needs):
                 continue
-            source = str(draft.arguments.get("extends"))
-            if _idea(preview, roots.get(source)) in rejected:
-                continue  # by a person, however many replicates it is to have now
-            if preview.spec_hash not in hashes:
+            idea = _idea(preview, roots.get(str(draft.arguments.get("extends"))))
+            if preview.spec_hash not in hashes and idea not in rejected:
                 hashes.add(preview.spec_hash)
                 found.append((draft, preview))
     return found
@@ -77,8 +75,7 @@ def drafts(ctx: Context, *, quiet: bool = False) -> list[tuple[Draft, Experiment
 
 def _idea(item: Experiment, root: str | None) -> tuple[object, ...]:
     """Returns what makes a proposal the same as one that was rejected: what it runs, measures and extends."""
-    design = item.design
-    return item.hypothesis_id, root, design_key(to_json(item)), design.metric, design.direction, design.baseline
+    return item.hypothesis_id, root, design_key(to_json(item)), item.design.metric, item.design.baseline
 
 
 def _drafts(proposer: Proposer, opened: list[Hypothesis], known: list[Experiment]) -> list[Draft]:
@@ -142,8 +139,7 @@ def _pick(ctx: Context, count: int, dry_run: bool) -> list[Pick]:
             picked = propose(ctx, draft.hypothesis_id, Specification(**draft.arguments), dry_run=dry_run)
             score = Score(None, preview.design.cost_run_hours, None, draft.reason)
             picks[id] = Pick(replace(picked, score=score) if dry_run else _rescored(ctx, picked.id, score), True, score)
-    left = count - len(picks)
-    for id in proposals.pick(state, left) if candidates and left else []:
+    for id in proposals.pick(state, count - len(picks)) if candidates and count > len(picks) else []:
         if id in picks:
             continue  # a repeat is one more replicate of the same experiment
         if id in suggestions:

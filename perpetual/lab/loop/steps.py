@@ -110,9 +110,7 @@ def launch(ctx: Context) -> Launches:
             continue
         spent = not started and not failed and made.idle and made.refused is None
         parked = tuple(_park(ctx)) if spent and RunRecords(ctx).queue_state() == "running" else ()
-        return made._replace(
-            runs=tuple(started), parked=parked, held=tuple(sorted(held)), failed=tuple(failed.values())
-        )
+        return Launches(tuple(started), made.refused, parked, tuple(failed.values()), made.idle, tuple(sorted(held)))
 
 
 def _unheld(ctx: Context) -> list[RunRow]:

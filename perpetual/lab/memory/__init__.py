@@ -32,6 +32,7 @@ _FLUSH_AT_ONCE = 50  # fewer than the commits among which a memory knows its int
 _MESSAGE_LIMIT_BYTES = 4 * 1024
 _MOST_WORDS = 32  # of a query
 _EXCERPT = 160  # characters
+_PLURAL = re.compile("(?<=..[^s])s$")
 _SHORT = 3  # letters of a word that is looked for at the start of words only: `is` is in `this`
 _COMMON = re.compile(
     "a|an|and|any|are|as|at|be|best|better|but|by|can|did|do|does|for|from|has|have|how|i|if|in|is|it|its|me|my|not|of|"
@@ -361,15 +362,16 @@ class Notes:
     def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> Listing[Hit]:
         """Returns the notes that hold words of the query in path, title or text: most words first, then the newest.
 
-        Words as `is` and `which` count only where the query has no other; of plurals the `s` does not.
-
-        A reader that is an agent finds what it may be shown, and nothing else.
+        Words as `is` count only where there is no other, and of a plural the `s` does not. A reader that is an agent
+        finds what it may be shown, and nothing else.
 
         Raises:
             UsageError: for a query without a word, or a cursor that is none.
         """
         said = [*dict.fromkeys(re.findall(r"\w+", query.casefold()))]
-        words = [_singular(word) for word in said if not _COMMON.fullmatch(word)][:_MOST_WORDS] or said[:_MOST_WORDS]
+        words = [_PLURAL.sub("", word) for word in said if not _COMMON.fullmatch(word)][:_MOST_WORDS] or said[
+            :_MOST_WORDS
+        ]
         if not words:
             raise UsageError("a search needs a word", hint='for example "warm-up"')
         patterns = [re.compile(("" if len(word) > _SHORT else r"\b") + re.escape(word)) for word in words]
@@ -421,16 +423,11 @@ def _withheld(version: NoteCommit) -> NoteCommit:
     return replace(version, author=_WITHHELD, message=_WITHHELD)
 
 
-def _singular(word: str) -> str:
-    return word[:-1] if len(word) > _SHORT and word.endswith("s") and not word.endswith("ss") else word
-
-
 def _excerpt(text: str, words: Sequence[re.Pattern[str]]) -> str:
     """Returns the first line with one of the words, or the first line of all, cut for a list."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    line = next(
-        (line for line in lines if any(word.search(line.casefold()) for word in words)), lines[0] if lines else ""
-    )
+    found = (line for line in lines if any(word.search(line.casefold()) for word in words))
+    line = next(found, lines[0] if lines else "")
     return line if len(line) <= _EXCERPT else line[: _EXCERPT - 3] + "..."
 
 
