@@ -28,6 +28,8 @@ def folded(text: str) -> str:
                 _COMMAND.sub(lambda found: found[0].replace(" ", "\0"), start), width - len(margin) - 2
             )
             line = "\n".join([margin + first, *(f"{margin}  {part}" for part in more)]).replace("\0", " ")
+        elif len(line) > width:
+            line = line.replace("  (", f"\n{margin}  (", 1)  # a command stays whole, and what is said of it goes below
         shown.append(line)
     return "\n".join(shown)
 

@@ -144,11 +144,15 @@ def _says(item: Json) -> str:
 
 
 def _tell_flags(cli: CliContext, ids: list[str]) -> None:
-    """Prints the remarks on the hypotheses whose rows were listed."""
+    """Prints the remarks on the hypotheses whose rows were listed, each on a line of its own."""
+    from perpetual.toolkit.screen import folded
+
     for id in ids:
         flags = cli.lab.hypotheses.get(id).flags
         if flags:
-            click.echo(f"{id}: {printable('; '.join(flags))}")
+            click.echo(f"{id}:")
+            for flag in flags:
+                click.echo(folded(printable(f"  {flag}")))
 
 
 def _text(cli: CliContext, row: Json) -> str:

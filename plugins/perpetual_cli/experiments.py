@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -468,7 +469,10 @@ def _text(item: Json, *, verbose: bool) -> str:
     lines = [f"{item['id']}  {item['status']}{whom} ({STATES[item['status']]})", f"  {line(item['title'])}"]
     if item["command"] is None or other_command(item):  # else the title says it
         lines.append(f"  command: {line(item['command'] or 'none yet')}")
-    lines += [f"  {name}: {line(item[name])}" for name in ("cwd", "env", "config") if item[name]]
+    lines += [f"  cwd: {line(item['cwd'])}"] if item["cwd"] else []
+    lines += [
+        f"  {name}: {line(json.dumps(item[name], ensure_ascii=False))}" for name in ("env", "config") if item[name]
+    ]
     if item["notes"]:
         lines.append("  notes: " + "\n    ".join(printable(item["notes"]).splitlines()))
     lines += [f"  needs: {needs(item)}", _design(item), *([_score(item)] if verbose else [])]

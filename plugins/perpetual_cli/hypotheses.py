@@ -72,8 +72,9 @@ def add(
 
 
 def _next(id: str, prediction: Prediction) -> str:
-    against = " --baseline e1" if prediction.mde is not None and prediction.baseline is None else ""
-    return f"perpetual propose -h {id} --command 'python train.py ...'{against}"
+    """Returns how the claim is proposed; before that its baseline, where an effect is to be measured against one."""
+    first = " --claim none --title baseline" if prediction.mde is not None and prediction.baseline is None else ""
+    return f"perpetual propose -h {id}{first} --command 'python train.py ...'"
 
 
 @hypotheses.command(name="list")

@@ -95,3 +95,12 @@ def test_prose_is_broken_between_words_and_a_command_is_not(monkeypatch: pytest.
     assert all(line.startswith("    ") for line in lines[1:3])
     assert any("perpetual rebaseline e1" in line for line in lines)
     assert lines[-1] == step
+
+
+def test_what_is_said_of_a_command_goes_below_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert folded("  perpetual rebaseline e1  (it ran on other code)").splitlines() == [
+        "  perpetual rebaseline e1",
+        "    (it ran on other code)",
+    ]

@@ -155,7 +155,7 @@ def _claim(
     if lacking:
         raise UsageError(
             f"a claim {'with an mde ' if mde is not None else ''}also needs {', '.join(lacking)}",
-            hint="the metric's name, max or min, and what it is compared with: a number or an experiment",
+            hint="a metric's name; max or min; a number or an experiment's id. The baseline itself: --claim none",
         )
     return claim
 
