@@ -48,6 +48,8 @@ def effect_in_words(effect: Effect, direction: str | None) -> str:
     )
     against = f"{effect['n_baseline']} of {effect['baseline']}" if effect["n_baseline"] else f"{effect['baseline']:g}"
     runs = "1 run" if effect["n"] == 1 else f"{effect['n']} runs"
+    whole = effect["how"].rpartition("; ")[2]
+    runs += f" of {whole}" if whole.endswith(" designs as one arm") else ""
     size = f"{shown_number(value, '+.3g')} {effect['metric']} ({effect_word(value, low, high, direction)})"
     small = effect.get("shrunk")
     drawn = "" if small is None else f", {shown_number(small, '+.3g')} shrunk"

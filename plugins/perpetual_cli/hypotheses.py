@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,7 +33,9 @@ def hypotheses() -> None:
 @click.option("--direction", metavar="max|min", help="Whether more or less of the metric is better.")
 @click.option("--mde", type=float, help="The smallest effect worth having, in the metric's units.")
 @click.option("--baseline", metavar="B", help="What it is compared with: a number or an experiment's id.")
-@click.option("--params", metavar="JSON", help="""A grid of values to try, as in '{"lr": [0.1, 0.01]}'.""")
+@click.option(
+    "--params", metavar="JSON", help="""Values to try, as one claim: '{"lr": [0.1, 0.01]}'; `sweep` finds the best."""
+)
 @click.option("--tag", "tags", multiple=True, help="A word to find it by; may be repeated.")
 @key_option
 @json_option
@@ -198,7 +201,9 @@ def _text(cli: CliContext, item: dict[str, Any], *, verbose: bool = False) -> st
         lines.append(f"  e-values: {shown_number(item['e_support'])} for, {shown_number(item['e_refute'])} against")
     if item["params"]:
         grid = "; ".join(f"{name} in {values}" for name, values in item["params"].items())
-        lines.append(f"  to try: {printable(grid)}")
+        points = prod(len(values) for values in item["params"].values())
+        whole = " (weighed as one claim over all points; perpetual sweep finds the best one)" if points > 1 else ""
+        lines.append(f"  to try: {printable(grid)}{whole}")
     if item["needs"] == "confirmation":
         lines.append(f"  next: perpetual propose -h {item['id']} --confirmation --command '... on data kept back'")
     lines += [f"  tags: {printable(', '.join(item['tags']))}"] if item["tags"] else []

@@ -119,18 +119,25 @@ def _adopted(arms: Iterable[Arm]) -> Iterable[str]:
 
 
 def _pooled_otherwise(arms: Sequence[ComparedArm], pairs: Iterable[ComparedPair]) -> Iterable[str]:
-    """Yields the effects that rest on other runs than the means of the two arms."""
+    """Yields which effects are not the difference of the two means, and why: other runs, or pairs by seed."""
     metrics = {arm["id"]: arm["metrics"] for arm in arms}
+    found: dict[str, list[str]] = {}
     for pair in pairs:
         a, b = (metrics[pair[name]].get(pair["metric"]) for name in ("a", "b"))
         if pair["effect"] is None or (
             a and b and math.isclose(a["mean"] - b["mean"], pair["difference"], rel_tol=1e-6, abs_tol=1e-12)
         ):
             continue
-        yield (
-            f"{pair['a']} against {pair['b']} is not the difference of the means: it takes in what extends either, and "
-            f"of {pair['b']}, also run anew, the runs of the version that the claim is compared with"
+        is_same = a is not None and b is not None and (len(a["values"]), len(b["values"])) == (pair["n_a"], pair["n_b"])
+        why = (
+            "runs on a seed that both have count as pairs"
+            if is_same and pair["paired"]
+            else f"it takes in what extends either, and of {pair['b']}, also run anew, the runs of the version that "
+            "the claim is compared with"
         )
+        found.setdefault(why, []).append(f"{pair['a']} against {pair['b']}")
+    for why, named in found.items():
+        yield f"{', '.join(named)} {'is' if len(named) == 1 else 'are'} not the difference of the means: {why}"
 
 
 def _stale(arms: Sequence[Arm]) -> Iterable[str]:

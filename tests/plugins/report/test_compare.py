@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.cli.app import run
+from perpetual.toolkit.claims import effect_in_words
 from perpetual_report.comparison import compare
 
 if TYPE_CHECKING:
@@ -145,3 +147,29 @@ def test_runs_that_are_alike_in_pairs_are_not_called_the_same_everywhere(project
             lab.wait([item.id for item in lab.runs.launch(made.id, every=True)], timeout_s=60)
         pair = pair_of(compare(lab, ["e1", "e2"]), "draw")  # type: ignore[arg-type]
     assert (pair["paired"], pair["verdict"]) == (True, "the same in every pair")
+
+
+def test_an_effect_says_why_it_is_not_the_difference_of_the_means(project: Path) -> None:
+    (project / "acc.py").write_text(
+        "import os, random, sys\n"
+        "seed = os.environ['PERPETUAL_SEED']\n"
+        "print('acc:', random.Random(seed).random() + random.Random(seed + sys.argv[1]).random() / 9)\n"
+    )
+    with Lab.open() as lab:
+        h = lab.hypotheses.add("it is better").id
+        given: dict[str, Any] = {"replicates": 4}
+        for value in (0, 1, 2):
+            made = lab.experiments.propose(
+                h, command=f"{sys.executable} acc.py {value}", metric="acc", direction="max", **given
+            )
+            given = {"baseline": "e1", "mde": 0.1, "replicates": 2, "noise": 0.1}
+            lab.experiments.approve(made.id)
+            lab.wait([item.id for item in lab.runs.launch(made.id, every=True)], timeout_s=60)
+        notes = compare(lab, ["e1", "e2", "e3"])["notes"]
+        effect = lab.hypotheses.get(h).effect
+    (said,) = [note for note in notes if "difference of the means" in note]
+    assert said == (
+        "e2 against e1, e3 against e1 are not the difference of the means: runs on a seed that both have count as pairs"
+    )
+    assert effect is not None
+    assert "4 runs of 2 designs as one arm against 4 of e1" in effect_in_words(effect, "max")
