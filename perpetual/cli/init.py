@@ -173,7 +173,7 @@ def _tell(cli: CliContext, document: dict[str, Any]) -> None:
 def _conflict(failed: list[dict[str, Any]], document: dict[str, object]) -> Conflict:
     return Conflict(
         "; ".join(item["reason"] for item in failed),
-        hint="these files stand as they were; mend them and run init again",
+        hint="these files are unchanged; mend them and run init again",
         data={"schema": "perpetual.init/1", **document},
     )
 

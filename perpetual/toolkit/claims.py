@@ -19,7 +19,7 @@ _WAYS = {"max": "higher", "min": "lower"}
 # Every face explains these words of its answers with these lines; docs/concepts.md has them too.
 WORDS = {
     "supported": "the runs show an effect; with the claim `improves` it need not be as large as planned for",
-    "refuted": "the runs show that there is no effect as large as was planned for",
+    "refuted": "the runs speak against an effect as large as was planned for, or against any if none was planned",
     "confidence": "how likely the claim is, from 0 to 1, by prior and evidence",
     "effect": "the change against the baseline; positive is better",
     "interval": "the effects that the runs agree with: right in 95 of 100 labs, however often one looks",

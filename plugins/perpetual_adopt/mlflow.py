@@ -299,7 +299,7 @@ class _Measured:
 
 
 def _seed(params: Mapping[str, str]) -> tuple[str, int] | None:
-    """Returns the parameter that is the seed, and its value; one that is named `seed` and no more comes first."""
+    """Returns the parameter that is the seed, and its value; one whose whole name is `seed` comes first."""
     for name, value in sorted(params.items(), key=lambda pair: pair[0].lower() != "seed"):
         if _SEED.match(name) and value.strip().isdecimal() and len(value) < 20:
             number = int(value)

@@ -76,7 +76,7 @@ _LONGEST_LISTED = 200  # characters of a command in a list
     metavar="C",
     help="improves (better at all, by default), at_least (more than the mde), value, any or none.",
 )
-@click.option("--on-crash", metavar="supports|refutes", help="Where the claim is that it runs at all.")
+@click.option("--on-crash", metavar="supports|refutes", help="What a crash says of a claim that it runs at all.")
 @click.option("--confirmation", is_flag=True, default=None, help="It is measured on data that was kept back for this.")
 @click.option("--proxy", metavar="JSON", help='A cheap stand-in: {"args": "--steps 500", "cost_run_hours": 0.1}.')
 @click.option("--proxy-of", metavar="ID", help="The experiment that this one is a cheap proxy of.")

@@ -134,7 +134,7 @@ def search(cli: CliContext, query: str, limit: int, cursor: str | None) -> None:
         page.next_cursor,
         ("path", "status", "excerpt"),
         lambda item: (item["path"], item["status"], item["excerpt"]),
-        empty="no note holds a word of it",
+        empty="no note has any of these words",
     )
 
 
@@ -211,7 +211,7 @@ def promote(cli: CliContext, path: str, why: str, blob: str | None, dry_run: boo
 @json_option
 @pass_cli
 def reject(cli: CliContext, path: str, why: str) -> None:
-    """Take the newest version of the note PATH from agents' eyes; one that was promoted before it stays shown."""
+    """Hide the newest version of the note PATH from agents; one that was promoted before it stays shown."""
     answer = cli.lab.memory.reject(path, why)
     cli.answer("memory_decision", answer, lambda: _decision_text(answer))
 

@@ -327,7 +327,7 @@ def test_a_search_finds_words_and_shows_where(project: Path, capsys: pytest.Capt
     assert run(["--json", "memory", "search", "LOSS warm", "-k", "1", "--cursor", found["next_cursor"]]) == 0
     assert [item["path"] for item in json.loads(capsys.readouterr().out)["items"]] == ["notes/b.md"]
     assert run(["memory", "search", "nowhere"]) == 0
-    assert "no note holds a word of it" in capsys.readouterr().out
+    assert "no note has any of these words" in capsys.readouterr().out
 
 
 def test_a_commit_that_is_no_hash_is_shown_whole() -> None:

@@ -109,7 +109,7 @@ def _killed(killed: Sequence[tuple[RunRow, str]]) -> list[str]:
 def _few(texts: list[str]) -> list[str]:
     """Returns the first of what is said alike of many experiments, and how many more there are."""
     left = len(texts) - _LISTED
-    return [*texts[:_LISTED], f"the like of {left} more experiments"] if left > 1 else texts
+    return [*texts[:_LISTED], f"and the same of {left} more experiments"] if left > 1 else texts
 
 
 def _named(ids: Sequence[str]) -> str:

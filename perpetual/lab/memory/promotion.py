@@ -1,4 +1,4 @@
-"""Decisions of a person on a note: `promote` vouches for one version of it, `reject` takes it from agents' eyes.
+"""Decisions of a person on a note: `promote` vouches for one version of it, `reject` hides it from agents.
 
 A decision binds the version's blob, and is in the ledger of verdicts with its reason; git does not get it, since a
 note's status is the store's. Used by `Notes` alone.
