@@ -52,6 +52,7 @@ __all__ = [
     "option_forms",
     "user_file",
     "user_marks",
+    "worktree_of",
 ]
 
 FOLDER = ".perpetual"
@@ -144,10 +145,49 @@ def find_project(start: Path | None = None, explicit: str | None = None) -> Path
         here = (start or Path.cwd()).absolute()
     except FileNotFoundError as problem:
         raise NoProject("the working directory does not exist any more", hint="cd to a folder that exists") from problem
-    for folder in (here, *here.parents):
-        if _is_project(folder):
-            return folder
-    raise NoProject(f"no Perpetual project in {here} or above it", hint="perpetual init")
+    found = next((folder for folder in (here, *here.parents) if _is_project(folder)), None)
+    linked = _linked_worktree(here)
+    # A linked worktree may have the project's files checked in. It is a project of its own once it has a store.
+    if linked is not None and (found is None or (linked[0] in (found, *found.parents) and not _has_store(found))):
+        main = linked[1] / here.relative_to(linked[0])
+        below = (folder for folder in (main, *main.parents) if folder.is_relative_to(linked[1]))
+        found = next((folder for folder in below if _is_project(folder)), found)
+    if found is None:
+        raise NoProject(f"no Perpetual project in {here} or above it", hint="perpetual init")
+    return found
+
+
+def worktree_of(root: Path) -> Path | None:
+    """Returns the folder that stands for the project's in the linked git worktree around the working directory.
+
+    None where that is no linked worktree of the repository in which the project lies.
+    """
+    try:
+        linked = _linked_worktree(Path.cwd())
+    except FileNotFoundError:
+        return None
+    real = Path(os.path.realpath(root))
+    if linked is None or not real.is_relative_to(linked[1]) or real.is_relative_to(os.path.realpath(linked[0])):
+        return None
+    return linked[0] / real.relative_to(linked[1])
+
+
+def _linked_worktree(here: Path) -> tuple[Path, Path] | None:
+    """Returns the top of the linked git worktree around a folder and that of the main one, read from git's files."""
+    top = next((folder for folder in (here, *here.parents) if os.path.lexists(folder / ".git")), None)
+    try:
+        if top is None or not stat.S_ISREG(os.lstat(top / ".git").st_mode):
+            return None
+        own = top / (top / ".git").read_text("utf-8")[:4096].removeprefix("gitdir:").strip()
+        common = Path(os.path.realpath(own / (own / "commondir").read_text("utf-8")[:4096].strip()))
+        is_its = os.path.samefile((own / "gitdir").read_text("utf-8")[:4096].strip(), top / ".git")
+    except (OSError, ValueError):
+        return None
+    return (top, common.parent) if is_its and common.name == ".git" else None
+
+
+def _has_store(folder: Path) -> bool:
+    return any(os.path.lexists(folder / FOLDER / name) for name in ("store", "store.new"))
 
 
 def _is_project(folder: Path) -> bool:

@@ -81,6 +81,13 @@ class Protected(TypedDict):
     problems: list[str]
 
 
+class KeptCode(TypedDict):
+    """The copy of the code that isolated runs start from: its key, and where the project lies in it."""
+
+    key: str
+    below: str
+
+
 class CodeStateDocument(TypedDict):
     """The code of a command at one time, as `CodeState` in `perpetual.api` explains it."""
 
@@ -93,6 +100,7 @@ class CodeStateDocument(TypedDict):
     programs: dict[str, str]
     ignored: str | None
     why: str | None
+    kept: NotRequired[KeptCode]
 
 
 class CodeVersion(TypedDict):

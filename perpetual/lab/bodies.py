@@ -10,7 +10,7 @@ from typing import NotRequired, TypedDict
 
 from perpetual.documents.ledger import Effect
 from perpetual.documents.memory import Finding
-from perpetual.documents.provenance import CodeStateDocument, Versions
+from perpetual.documents.provenance import CodeStateDocument, KeptCode, Versions
 from perpetual.records.states import (
     Decider,
     EvidenceKind,
@@ -117,6 +117,8 @@ class ResourcesBody(TypedDict):
     nodes: NotRequired[int | None]
     scheduler: NotRequired[str | None]
     engine: NotRequired[Json]
+    isolate: NotRequired[bool]
+    worktree: NotRequired[str | None]
 
 
 class Proxy(TypedDict):
@@ -304,6 +306,9 @@ class RunBody(TypedDict):
     provenance_sha256: NotRequired[str]
     artifacts: NotRequired[list[ArtifactBody]]
     shares_folder: NotRequired[bool]
+    isolated: NotRequired[str | None]
+    kept: NotRequired[KeptCode]
+    kept_mark: NotRequired[str]
     requeued: NotRequired[int]
     found_again: NotRequired[bool]
     checked_for_secrets: NotRequired[bool]

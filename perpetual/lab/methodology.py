@@ -142,6 +142,8 @@ KEYS: dict[str, Key] = {
             choices=("ask", "warn", "allow"), nullable=True),
         Key("code_ignore", "list", list(CODE_IGNORE),
             "Tracked files (globs) whose change makes no other code: texts, reports, settings of coding agents."),
+        Key("isolate", "bool", False,
+            "Whether runs start in a copy of the code that was approved, unless their experiment says otherwise."),
         Key("kill_grace_s", "float", 10.0, "Seconds between TERM and KILL when a run is ended.", minimum=0.0),
     )
 }  # fmt: skip

@@ -26,6 +26,8 @@ class Resources:
     nodes: int | None = None  # machines; None is one, or what the scheduler's engine decides
     scheduler: str | None = None  # that starts its runs; None is the configured one
     engine: Json = field(default_factory=dict)  # the options of that scheduler which were asked for
+    isolate: bool = False  # each run starts in a copy of the code that was approved
+    worktree: str | None = None  # the linked git worktree that it runs in, from the project's folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,3 +56,4 @@ class Run:
     host: str | None = None  # the machine that it runs or ran on, by its name; null where that is not known
     pending: bool = False  # launching, and in the queue of its scheduler's engine, whose words are the reason
     artifacts: tuple[dict[str, Any], ...] = ()  # {path, size_bytes, sha256} of the files that it left to keep
+    isolated: str | None = None  # the copy of the code that it runs in; afterwards what it has left there

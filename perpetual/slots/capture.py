@@ -20,6 +20,10 @@ were at the start. Where the methodology names such paths and no capture says so
 with the reader whose `kinds` name that state's kind. Reading changes nothing and starts nothing of the project. The
 same contents are the same code; what cannot be read is a state without `sha256`.
 
+*Isolated runs* start in a folder of their own, made by `isolation` of what was kept when they were approved. Nothing
+that a run does to files there changes what was kept, another run's folder or the user's code; what git ignores may be
+the original. `keep` and `check_out` may be cut off at any moment, and are then repeated or swept.
+
 Any call may be made from several threads, and ends within the time that the kernel allows. A capture that raises, ends
 the process or takes too long is noted beside the run and stops nothing, with two exceptions: the run is tainted where
 it was to compare protected paths, and an approval that is bound to code is refused where it was to read that code.
@@ -28,7 +32,7 @@ it was to compare protected paths, and an approval that is bound to code is refu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -37,7 +41,8 @@ if TYPE_CHECKING:
     from perpetual.documents.provenance import CodeStateDocument
     from perpetual.slots.redactor import Redactor
 
-__all__ = ["RESERVED", "Artifact", "Capture", "CodeReader", "CodeState", "RunChanges", "RunEnd", "RunFacts", "RunStart"]
+__all__ = ["RESERVED", "Artifact", "Capture", "CodeReader", "CodeState", "Isolation", "KeptCopy", "RunChanges", "RunEnd",
+           "RunFacts", "RunStart"]  # fmt: skip
 
 # Names of provenance.json that the kernel writes itself.
 RESERVED = frozenset({"schema", "run", "experiment", "spec_hash", "seed", "argv", "cwd", "versions", "gpus",
@@ -169,6 +174,45 @@ class CodeReader(ABC):
         """Returns the paths of files that differ between two states, None where they cannot be named."""
 
 
+class KeptCopy(NamedTuple):
+    """A copy of code that was kept: `key` names its contents, `below` is the project's folder in it ("" is its top)."""
+
+    key: str
+    below: str
+
+
+class Isolation(ABC):
+    """Keeps the code of one folder, and makes folders for runs of it; see the contract at the top of this module."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raises UsageError, with a hint, where the code of the folder cannot be kept."""
+
+    @abstractmethod
+    def keep(self, argv: Sequence[str], cwd: str | None) -> KeptCopy:
+        """Keeps the code as it lies now; raises UsageError where it cannot be kept, or the command names another."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Notes that a record names what this process has kept."""
+
+    @abstractmethod
+    def check_out(self, key: str, folder: Path, cwd: str | None) -> None:
+        """Makes `folder` anew from what was kept; raises PerpetualError where that is gone or was altered."""
+
+    @abstractmethod
+    def variables(self, argv: Sequence[str], env: Mapping[str, str], root: Path) -> Mapping[str, str]:
+        """Returns variables of the environment by which a command in `root` finds the copy."""
+
+    @abstractmethod
+    def clear(self, folder: Path) -> None:
+        """Takes out of `folder` all but what a run has written; changes nothing outside of it."""
+
+    @abstractmethod
+    def sweep(self, used: Callable[[], set[str]]) -> None:
+        """Removes what was kept by processes that are gone and that no record uses, by its key."""
+
+
 class Capture(ABC):
     """Base of every capture; see the contract at the top of this module."""
 
@@ -182,4 +226,8 @@ class Capture(ABC):
 
     def code_reader(self, root: Path, ignored: Sequence[str]) -> CodeReader | None:
         """Returns a reader of the code in `root`, without the globs `ignored`; None, the default, if it reads none."""
+        return None
+
+    def isolation(self, root: Path, place: Path) -> Isolation | None:
+        """Returns what isolates runs of the code in `root`, kept in the folder `place`; None, the default, if none."""
         return None

@@ -103,6 +103,9 @@ _LONGEST_LISTED = 200  # characters of a command in a list
     metavar="KEY=VALUE",
     help="An option of the scheduler; may be repeated.",
 )
+@click.option(
+    "--isolate/--no-isolate", default=None, help="Each run in a copy of the approved code; by default as methodology says."
+)
 @click.option("--priority", type=int, help="Waiting runs of a higher one start first.  [default: 0]")
 @click.option("--tag", "tags", multiple=True, help="A word to find it by; may be repeated.")
 @click.option("--cwd", metavar="DIR", help="Where to run, below the project's folder.")
@@ -155,6 +158,7 @@ def propose(
     nodes: int | None,
     scheduler: str | None,
     engine: tuple[str, ...],
+    isolate: bool | None,
     priority: int | None,
     tags: tuple[str, ...],
     cwd: str | None,
@@ -209,6 +213,7 @@ def propose(
         nodes=nodes,
         scheduler=scheduler,
         engine=_engine(engine) if engine else None,
+        isolate=isolate,
         priority=0 if priority is None else priority,
         tags=tags,
         cwd=cwd,

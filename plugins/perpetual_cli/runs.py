@@ -57,6 +57,7 @@ _QUEUE = {"pause": "paused", "resume": "running", "drain": "draining"}
 @click.option("--all", "every", is_flag=True, help="Every missing replicate, as far as the budget holds them.")
 @click.option("--wait", "waits", is_flag=True, help="Until it has ended; exit 1 without success or metric.")
 @click.option("--seed", type=int, help="A seed picked by hand: the run weighs nothing as evidence.")
+@click.option("--isolate", is_flag=True, help="In a copy of the code as it lies now, so that edits do not reach it.")
 @click.option("--dry-run", is_flag=True, help="Show what would be started, or why not, and start nothing.")
 @key_option
 @json_option
@@ -69,6 +70,7 @@ def run(
     every: bool,
     waits: bool,
     seed: int | None,
+    isolate: bool,
     dry_run: bool,
     idempotency_key: str | None,
 ) -> int:
@@ -81,8 +83,9 @@ def run(
         cli.answer("run_plan", plan, lambda: _plan_text(plan))
         return 0
     started = cli.lab.runs.launch(
-        id, command=_joined(command), every=every, seed=seed, gpus=gpus, idempotency_key=idempotency_key
-    )
+        id, command=_joined(command), every=every, seed=seed, gpus=gpus, isolate=isolate,
+        idempotency_key=idempotency_key,
+    )  # fmt: skip
     ids = [item.id for item in started]
     _warn(cli, started)
     if waits:

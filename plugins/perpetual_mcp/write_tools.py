@@ -166,6 +166,9 @@ def perpetual_propose(
     nodes: Annotated[int | None, "Machines of one run."] = None,
     scheduler: Annotated[str | None, "What starts its runs; by default the configured one."] = None,
     engine: Annotated[dict[str, object] | None, 'Options of the scheduler, e.g. {"partition": "gpu"}.'] = None,
+    isolate: Annotated[
+        bool | None, "Each run in a copy of the approved code; by default as the methodology says."
+    ] = None,
     no_output: Annotated[Amount | None, "A run that writes nothing for so long is ended; seconds, or 10m."] = None,
     wall: Annotated[Amount | None, "Seconds after which a run is ended; or with a unit: 2h."] = None,
     priority: Annotated[int, "The higher goes first in the queue."] = 0,
@@ -231,6 +234,7 @@ def perpetual_propose(
             nodes=nodes,
             scheduler=scheduler,
             engine=engine,
+            isolate=isolate,
             no_output_s=None if no_output is None else seconds_of(_text_of(no_output), "no_output"),
             wall_s=None if wall is None else seconds_of(_text_of(wall), "wall"),
             dry_run=dry_run,

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import TypedDict
 
-from perpetual.api import Capture, CodeReader, Redactor, RunChanges, RunEnd, RunFacts, RunStart
+from perpetual.api import Capture, CodeReader, Isolation, Redactor, RunChanges, RunEnd, RunFacts, RunStart
 from perpetual.toolkit.platform import available_cpus, memory_bytes
 from perpetual_provenance.code_version import Reader
 from perpetual_provenance.git_snapshot import capture_code
@@ -65,6 +65,12 @@ class ProvenanceCapture(Capture):
     def code_reader(self, root: Path, ignored: Sequence[str]) -> CodeReader:
         """Returns a reader of what git tracks and of the program files that a command names."""
         return Reader(root, ignored)
+
+    def isolation(self, root: Path, place: Path) -> Isolation:
+        """Returns what keeps copies of the code and makes folders for runs of it."""
+        from perpetual_provenance.isolation import Copies
+
+        return Copies(root, place)
 
 
 def build(options: Mapping[str, object]) -> ProvenanceCapture:

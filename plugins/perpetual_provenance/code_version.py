@@ -34,7 +34,7 @@ from perpetual_provenance.git_snapshot import (
     refuse_no_repository,
 )
 
-__all__ = ["HASHED_BYTES", "Ignore", "Reader"]
+__all__ = ["HASHED_BYTES", "Ignore", "Reader", "programs_named"]
 
 _MOST_BYTES = 64_000_000  # of a listing: some 600,000 files
 HASHED_BYTES = 256_000_000  # of tracked files that differ from the commit
@@ -330,7 +330,7 @@ def _shown(path: str) -> str:
 def _programs(root: Path, argv: Sequence[str], cwd: str | None) -> Iterable[tuple[str, str]]:
     """Yields the program files below the folder that a command names, each with the hash of its content."""
     found: dict[str, str] = {}
-    for name in _candidates(argv):
+    for name in programs_named(argv):
         full = Path(os.path.realpath(os.path.join(root, cwd or ".", name)))
         if not full.is_relative_to(root) or len(found) >= _MOST_PROGRAMS:
             continue
@@ -343,7 +343,8 @@ def _programs(root: Path, argv: Sequence[str], cwd: str | None) -> Iterable[tupl
     return found.items()
 
 
-def _candidates(argv: Sequence[str]) -> Iterable[str]:
+def programs_named(argv: Sequence[str]) -> Iterable[str]:
+    """Yields the words of a command that may name program files."""
     words: list[str] = []
     for word in argv[:_MOST_WORDS]:
         inner = [word]

@@ -14,11 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
-__all__ = ["Interpreter", "interpreter_of"]
+__all__ = ["Interpreter", "editable_folders", "interpreter_of"]
 
 _PYTHON = re.compile(r"(?:python|pypy)(?:3(?:\.\d+)*t?|w)?(?:\.exe)?\Z")
 _LIBRARY = re.compile(r"(?:python|pypy)(3\.\d+)t?\Z")
 _DISTRIBUTION = re.compile(r"(?P<name>[A-Za-z0-9][\w.]*?)-(?P<version>\d[^-]*)(?:-py[\d.]+)?\.(?:dist-info|egg-info)\Z")
+_QUOTED = re.compile(r"['\"](/[^'\"\n]+)['\"]")
+_LARGEST_PTH = 100_000
 _SHEBANG_BYTES = 256  # as many as a kernel reads, nearly
 
 
@@ -107,6 +109,37 @@ def _of_script(path: str, env: Mapping[str, str]) -> str | None:
 
 def _contents(python: str, env: Mapping[str, str]) -> _Contents:
     """Returns the version, and the packages in the order in which an import would look."""
+    version, places = _places(python, env)
+    packages: dict[str, str] = {}
+    for place in places:
+        for name, number in _packages(place):
+            packages.setdefault(name, number)
+    return {"version": version, "packages": dict(sorted(packages.items()))}
+
+
+def editable_folders(argv: Sequence[str], root: Path, env: Mapping[str, str]) -> list[str]:
+    """Returns the folders in or below `root` that the Python of a command imports from: of editable installs."""
+    python = interpreter_of(argv, root, env)["path"]
+    if python is None:
+        return []
+    found: dict[str, None] = {}
+    for place in _places(python, env)[1]:
+        for name in _listed(place):
+            is_finder = name.startswith("__editable__") and name.endswith(".py")
+            if not name.endswith(".pth") and not is_finder:
+                continue
+            try:
+                text = Path(place, name).read_text("utf-8", "replace")[:_LARGEST_PTH]
+            except OSError:
+                continue
+            words = [os.path.dirname(word) for word in _QUOTED.findall(text)] if is_finder else text.splitlines()
+            own = [word.strip() for word in words if os.path.isabs(word.strip())]
+            found |= dict.fromkeys(word for word in own if Path(os.path.realpath(word)).is_relative_to(root))
+    return [*found]
+
+
+def _places(python: str, env: Mapping[str, str]) -> tuple[str | None, list[str]]:
+    """Returns the version, and the folders for packages in the order in which an import would look."""
     folder = os.path.dirname(os.path.abspath(python))
     settings = _pyvenv(os.path.dirname(folder)) or _pyvenv(folder)
     real = os.path.realpath(python)
@@ -129,11 +162,7 @@ def _contents(python: str, env: Mapping[str, str]) -> _Contents:
             if short is None or own in (None, short):
                 places.append(library)
                 version = version or own
-    packages: dict[str, str] = {}
-    for place in places:
-        for name, number in _packages(place):
-            packages.setdefault(name, number)
-    return {"version": version or short, "packages": dict(sorted(packages.items()))}
+    return version or short, places
 
 
 def _pyvenv(folder: str) -> dict[str, str] | None:

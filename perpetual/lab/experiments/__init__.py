@@ -92,6 +92,7 @@ class Experiments:
         nodes: int | None = None,
         scheduler: str | None = None,
         engine: Mapping[str, object] | None = None,
+        isolate: bool | None = None,
     ) -> Experiment:
         """Proposes an experiment; what its `Specification` leaves out comes from the hypothesis's prediction.
 
@@ -110,7 +111,7 @@ class Experiments:
             proxy=proxy, proxy_of=proxy_of, changes=changes, underpowered=underpowered, extends=extends,
             replicates=replicates, cost_run_hours=cost_run_hours, gpus=gpus, gpu_memory_bytes=gpu_memory_bytes,
             cpus=cpus, wall_s=wall_s, no_output_s=no_output_s, memory_bytes=memory_bytes, nodes=nodes,
-            scheduler=scheduler, engine=engine,
+            scheduler=scheduler, engine=engine, isolate=isolate,
         )  # fmt: skip
         return propose.propose(self._ctx, hypothesis_id, spec, idempotency_key=idempotency_key, dry_run=dry_run)
 
@@ -174,6 +175,7 @@ class Experiments:
         again = {id for id in wanted if check.is_other(ctx.need(EXPERIMENT, id))}
         with ctx.store.transaction():
             approved = [self._records.bind(id, code=codes.get(id), again=id in again) for id in wanted]
+        check.settle()
         ctx.trust.note(ctx.store.seq())
         return approved
 

@@ -54,7 +54,7 @@ def _code(ctx: Context, was: ExperimentBody, now: ExperimentBody) -> Differing |
     if before is None or after is None:
         return None
     try:
-        if Codes(ctx).same(before, after) is not False:
+        if Codes(ctx, ctx.config.root).same(before, after) is not False:
             return None
     except PluginError:
         return None  # what has read them is gone

@@ -22,6 +22,7 @@ from perpetual.lab.ledger.experiments import ExperimentRecords, argv_of, design_
 from perpetual.lab.ledger.hypotheses import HypothesisRecords, tags_of
 from perpetual.lab.ledger.specification import LONGEST_GIVEN_TITLE, Specification
 from perpetual.lab.proposals import Proposals
+from perpetual.lab.provenance import isolation
 from perpetual.records import ENDED, Experiment, Resources, Score, from_json, one_line, to_json
 from perpetual.toolkit.jsoncopy import json_copy
 
@@ -191,6 +192,8 @@ def _resources(ctx: Context, spec: Specification) -> Resources:
         nodes=spec.nodes,
         scheduler=scheduler,
         engine=engine,
+        isolate=isolation.wanted(ctx, spec.isolate),
+        worktree=isolation.worktree(ctx),
     )
 
 

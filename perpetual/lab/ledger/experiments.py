@@ -69,7 +69,8 @@ def argv_of(command: str) -> tuple[str, ...]:
 
 # Fields that came later: where they are not used, the hashes of earlier specifications stay as they are.
 _LATER: dict[str, dict[str, object]] = {
-    "resources": {"no_output_s": None, "memory_bytes": None, "nodes": None, "scheduler": None, "engine": {}},
+    "resources": {"no_output_s": None, "memory_bytes": None, "nodes": None, "scheduler": None, "engine": {},
+                  "isolate": False, "worktree": None},
     "design": {
         "on_crash": None, "confirmation": False, "proxy": None, "proxy_of": None, "changes": None,
         "underpowered": False, "null_effect": None, "items": None, "baseline_runs": None, "guards": None,

@@ -86,6 +86,7 @@ class Specification:
     nodes: int | None = None
     scheduler: str | None = None  # that starts its runs, by its provider's name; by default the configured one
     engine: Mapping[str, object] | None = None  # options of that scheduler; see `Scheduler.engine_options`
+    isolate: bool | None = None  # runs start in a copy of the approved code; by default as the methodology says
 
     def __post_init__(self) -> None:
         """Raises UsageError for a word, a number or a size that no project takes."""

@@ -19,6 +19,7 @@ from perpetual.errors import CorruptData, NotFound, PluginError
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import RUN, ExperimentRow, RunRow
 from perpetual.lab.ledger.runs import RunRecords
+from perpetual.lab.provenance.isolation import run_root
 from perpetual.records import GitState, to_json
 from perpetual.science.versions import ASPECTS
 from perpetual.slots.capture import (
@@ -97,7 +98,7 @@ def capture(ctx: Context, run: RunRow, experiment: ExperimentRow, spec: LaunchSp
     patterns = tuple(ctx.config.methodology["protected_paths"])
     start = RunStart(
         run.id,
-        ctx.config.root,
+        run_root(ctx, run),
         spec.log_dir,
         tuple(spec.argv),
         spec.cwd,
@@ -244,7 +245,7 @@ def _changes_of(ctx: Context, run: RunRow, data: bytes, protected: _Protected) -
     artifacts: list[ArtifactBody] = []
     has_compared = False
     for name, part in _serving(ctx):
-        end = RunEnd(run.id, ctx.config.root, RunRecords(ctx).log_dir(run.id), parse_json(data, deepest=_DEEPEST))
+        end = RunEnd(run.id, run_root(ctx, run), RunRecords(ctx).log_dir(run.id), parse_json(data, deepest=_DEEPEST))
         try:
             answer = _checked_changes(_ask(_bound(part.after, end)))
         except Exception as problem:  # noqa: BLE001 - a capture is a foreign part: its failure is noted beside the run
@@ -381,13 +382,13 @@ def _checked_changes(answer: object) -> RunChanges:
 
 
 class Codes:
-    """The code of commands as the captures read it; each reader looks at the project's folder once."""
+    """The code of commands as the captures read it; each reader looks at the folder once."""
 
-    def __init__(self, ctx: Context) -> None:
+    def __init__(self, ctx: Context, root: Path) -> None:
         self._ctx = ctx
         self._failed: list[str] = []
         self._readers: list[tuple[str, CodeReader]] = []
-        root, ignored = ctx.config.root, tuple(ctx.config.methodology["code_ignore"])
+        ignored = tuple(ctx.config.methodology["code_ignore"])
         for name, part in _serving(ctx):
             try:
                 reader = _ask(_bound(part.code_reader, root, ignored))

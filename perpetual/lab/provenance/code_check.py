@@ -9,6 +9,7 @@ approves again. Reading a repository takes time, so nothing here is called insid
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.errors import NotPermitted, PerpetualError, PluginError, UsageError
@@ -16,6 +17,7 @@ from perpetual.lab.context import Context
 from perpetual.lab.kinds import EXPERIMENT, ExperimentRow, RunRow
 from perpetual.lab.ledger.experiments import argv_of, spec_hash
 from perpetual.lab.permissions import for_agent
+from perpetual.lab.provenance import isolation
 from perpetual.lab.provenance.captures import UNREADABLE, Codes
 from perpetual.slots.capture import CodeState
 
@@ -72,9 +74,10 @@ class CodeCheck:
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        self._codes: Codes | None = None
+        self._codes: dict[Path, Codes] = {}
         self._states: dict[str, CodeState | None] = {}
         self._compared: dict[str, CodeState] = {}
+        self._kept_from: set[Path] = set()
 
     def state_of(self, experiment: ExperimentRow) -> CodeState | None:
         """Returns the code that an experiment would run now; None without a command, or a capture that reads code.
@@ -101,9 +104,25 @@ class CodeCheck:
                 if self._rule(by_queue=False) != "allow":
                     raise
                 continue
-            if state is not None and state.sha256 is not None:
-                found[document.id] = state.document()
+            bound = self.bound(document, state)
+            if bound is not None:
+                found[document.id] = bound
         return found
+
+    def bound(
+        self, experiment: ExperimentRow, state: CodeState | None, *, isolated: bool = False
+    ) -> CodeStateDocument | None:
+        """Returns what an approval records: the code, None where it is unknown, and the copy that is kept of it."""
+        known = None if state is None or state.sha256 is None else state.document()
+        if not (isolated or experiment.body["resources"].get("isolate")) or experiment.body["command"] is None:
+            return known
+        self._kept_from.add(isolation.code_root(self._ctx, experiment.body))
+        return {**(known or CodeState().document()), "kept": isolation.keep(self._ctx, experiment.body)}
+
+    def settle(self) -> None:
+        """Notes that the record names the copies that were kept."""
+        for root in self._kept_from:
+            isolation.settle(self._ctx, root)
 
     def is_other(self, experiment: ExperimentRow) -> bool:
         """Returns whether an approved experiment may be approved anew.
@@ -120,7 +139,8 @@ class CodeCheck:
             if before is None:
                 now = self.state_of(experiment)
                 return now is not None and now.sha256 is not None
-            return self._its_codes.same(before, self._its_codes.now(before, argv, body["cwd"])) is False
+            codes = self._codes_of(body)
+            return codes.same(before, codes.now(before, argv, body["cwd"])) is False
         except PluginError:
             return before is not None  # what cannot be compared any more may be approved without it
 
@@ -133,25 +153,25 @@ class CodeCheck:
         """
         rule = self._rule(by_queue=by_queue)
         before = CodeState.of(experiment.body.get("approved_code"))
-        if rule == "allow" or before is None:
-            return None
+        if rule == "allow" or before is None or (experiment.body["resources"].get("isolate")):
+            return None  # an isolated run starts from what was approved
         argv = self._command_of(experiment.body)
         if argv is None:
             return None
         try:
             now = self._now(experiment, before, argv)
-            if now.sha256 in accepted or self._its_codes.same(before, now) is not False:
+            if now.sha256 in accepted or self._codes_of(experiment.body).same(before, now) is not False:
                 return None
         except PluginError as problem:
             return Changed(experiment.id, None, "ask", CodeState(), problem.message)
-        files = self._its_codes.changed_since(before, now)
+        files = self._codes_of(experiment.body).changed_since(before, now)
         return Changed(experiment.id, None if files is None else tuple(files), rule, now)
 
-    @property
-    def _its_codes(self) -> Codes:
-        if self._codes is None:
-            self._codes = Codes(self._ctx)
-        return self._codes
+    def _codes_of(self, body: ExperimentBody) -> Codes:
+        root = isolation.code_root(self._ctx, body)
+        if root not in self._codes:
+            self._codes[root] = Codes(self._ctx, root)
+        return self._codes[root]
 
     def _now(self, experiment: ExperimentRow, before: CodeState, argv: Sequence[str]) -> CodeState:
         """Returns the code now, as the capture reads it that has read the approved state.
@@ -159,7 +179,7 @@ class CodeCheck:
         Read once for all of its runs.
         """
         if experiment.id not in self._compared:
-            self._compared[experiment.id] = self._its_codes.now(before, argv, experiment.body["cwd"])
+            self._compared[experiment.id] = self._codes_of(experiment.body).now(before, argv, experiment.body["cwd"])
         return self._compared[experiment.id]
 
     def _command_of(self, body: ExperimentBody) -> Sequence[str] | None:
@@ -173,7 +193,7 @@ class CodeCheck:
 
     def _read(self, body: ExperimentBody) -> CodeState | None:
         argv = self._command_of(body)
-        return None if argv is None else self._its_codes.read(argv, body["cwd"])
+        return None if argv is None else self._codes_of(body).read(argv, body["cwd"])
 
     def _rule(self, *, by_queue: bool) -> str:
         rule: str | None = self._ctx.config.methodology["code_changes"]

@@ -56,6 +56,7 @@ class Runs:
         every: bool = False,
         seed: int | None = None,
         gpus: Sequence[int] = (),
+        isolate: bool = False,
         idempotency_key: str | None = None,
     ) -> Sequence[Run]:
         """Starts the next missing replicate of an approved experiment, or `every` one; what must wait is queued.
@@ -67,6 +68,7 @@ class Runs:
             command: for an experiment that has none: typed by a person it completes the specification and approves it.
             seed: picked by hand, which takes the run's weight as evidence away.
             gpus: indices of the GPUs to use, instead of any that are free.
+            isolate: these runs start in a copy of the code as it lies now, also where the experiment is not isolated.
 
         Raises:
             NotPermitted: unless it is approved with the specification that it has.
@@ -79,7 +81,7 @@ class Runs:
         self._ctx.trust.require(f"running {experiment_id}")
         reconcile.catch_up(self._ctx)
         return launch.launch(self._ctx, experiment_id, command=command, every=every, seed=seed, gpus=gpus,
-                             idempotency_key=idempotency_key)  # fmt: skip
+                             isolate=isolate, idempotency_key=idempotency_key)  # fmt: skip
 
     def plan(
         self,

@@ -17,6 +17,7 @@ from perpetual.lab.ledger.experiments import ExperimentRecords, argv_of
 from perpetual.lab.ledger.runs import SEEDS, RunRecords, seed_of
 from perpetual.lab.permissions import for_agent
 from perpetual.lab.provenance.code_check import Changed, CodeCheck, accepted_of, accepted_values, require_same
+from perpetual.lab.provenance.isolation import mark_kept
 from perpetual.lab.runs.admission import Moment, check_machine, room
 from perpetual.lab.runs.launch_spec import spec_of
 from perpetual.lab.runs.start import start, start_many, wanted_gpus
@@ -26,6 +27,7 @@ from perpetual.slots.scheduler import LaunchSpec, Sighting
 from perpetual.toolkit.crashpoints import step
 
 if TYPE_CHECKING:
+    from perpetual.documents.provenance import KeptCode
     from perpetual.documents.runs import Hours, RunPlan
 
 __all__ = ["launch", "plan", "plan_retry", "requeued", "reserve", "retry", "try_again"]
@@ -33,7 +35,7 @@ __all__ = ["launch", "plan", "plan_retry", "requeued", "reserve", "retry", "try_
 
 # What the next attempt of a job that its engine has started anew shares with the one before.
 _KEPT = ("nonce", "spec_hash", "launcher", "grace_s", "cancelled_by", "cancel_grace_s", "on_overrun", "gpus",
-         "gpu_numbers", "shares_folder", "git", "provenance_sha256", "versions", "tainted")  # fmt: skip
+         "gpu_numbers", "shares_folder", "isolated", "kept", "git", "provenance_sha256", "versions", "tainted")  # fmt: skip
 
 
 class _Wish(NamedTuple):
@@ -45,6 +47,7 @@ class _Wish(NamedTuple):
     is_chosen: bool = False  # the seed, by hand
     changed: Changed | None = None  # the code since the approval, of which the caller was warned
     accepted: Sequence[str] = ()  # hashes of code, other than the approved one, that a person has started it with
+    kept: KeptCode | None = None  # a copy of the code that it starts from, where its experiment is not isolated
 
 
 def launch(
@@ -55,6 +58,7 @@ def launch(
     every: bool = False,
     seed: int | None = None,
     gpus: Sequence[int] = (),
+    isolate: bool = False,
     idempotency_key: str | None = None,
 ) -> list[Run]:
     """Starts the next missing replicate of an approved experiment, or `every` one, as `Runs.launch` says."""
@@ -69,9 +73,11 @@ def launch(
     _check_place(ctx, candidate, gpus, surveys)
     check = CodeCheck(ctx)
     typed = None if command is None or ctx.need(EXPERIMENT, experiment_id).body["command"] else candidate
-    code = check.state_of(typed) if typed is not None else None
+    code = check.bound(typed, check.state_of(typed)) if typed is not None else None
     changed = require_same(ctx, check, candidate) if typed is None else None
-    wish = _Wish(1, seed, gpus, seed is not None, changed)
+    is_extra = isolate and not candidate.body["resources"].get("isolate")
+    kept = (check.bound(candidate, None, isolated=True) or {}).get("kept") if is_extra else None
+    wish = _Wish(1, seed, gpus, seed is not None, changed, kept=kept)
     with ctx.store.transaction() as tx:
         earlier = ctx.recall(tx, idempotency_key, "run")
         if earlier is not None:
@@ -79,8 +85,7 @@ def launch(
         experiment = ctx.need(EXPERIMENT, experiment_id)
         if _candidate(ctx, experiment, command) is not experiment:
             assert command is not None
-            known = code.document() if code is not None and code.sha256 is not None else None
-            experiment = ExperimentRecords(ctx).complete_spec(tx, experiment, command, known)
+            experiment = ExperimentRecords(ctx).complete_spec(tx, experiment, command, code)
         missing = _open_replicates(ctx, experiment)
         made: list[str] = []
         for replicate in missing if every else missing[:1]:
@@ -92,6 +97,7 @@ def launch(
                 break
         ExperimentRecords(ctx).fold(tx, experiment_id)  # once: it reads all of the experiment's runs
         ctx.remember(tx, idempotency_key, "run", " ".join(made))
+    check.settle()
     step("launch:reserved")
     return [from_json(Run, run.body) for run in start_many(ctx, made, surveys)]
 
@@ -265,10 +271,11 @@ def reserve_anew(ctx: Context, tx: LabTransaction, run: RunRow) -> None:
 
 def _again(ctx: Context, old: RunRow) -> _Wish:
     """Returns the same as was asked of a run that has ended."""
-    accepted = tuple(accepted_of(ctx, old))
+    accepted, body = tuple(accepted_of(ctx, old)), old.body
     return _Wish(
-        old.body["attempt"] + 1, old.body["seed"], wanted_gpus(old), old.body["chosen_seed"], accepted=accepted
-    )
+        body["attempt"] + 1, body["seed"], wanted_gpus(old), body["chosen_seed"], accepted=accepted,
+        kept=body.get("kept"),
+    )  # fmt: skip
 
 
 def _recalled(ctx: Context, made: str) -> list[Run]:
@@ -466,4 +473,6 @@ def _create(ctx: Context, tx: LabTransaction, experiment: ExperimentRow, replica
     if wish.changed is not None and wish.changed.now.sha256 is not None:
         accepted.append(wish.changed.now.sha256)
         run = RunRecords(ctx).annotate(tx, run, [wish.changed.annotation])
+    if wish.kept is not None:
+        run = RunRecords(ctx).change(tx, run, mark_kept(ctx, run, wish.kept))
     return RunRecords(ctx).change(tx, run, accepted_values(ctx, run, accepted)) if accepted else run

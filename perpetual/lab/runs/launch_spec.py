@@ -16,6 +16,7 @@ from perpetual.lab.experiments import approval_tokens
 from perpetual.lab.kinds import RUN, ExperimentRow, RunRow
 from perpetual.lab.ledger.experiments import argv_of
 from perpetual.lab.ledger.runs import RunRecords
+from perpetual.lab.provenance import isolation
 from perpetual.slots.scheduler import LaunchSpec, Scheduler
 from perpetual.toolkit.atomic import dump_json, write_atomic
 from perpetual.toolkit.confined import make_folder
@@ -60,10 +61,13 @@ def spec_of(
     nonce = run.body.get("nonce") if run else None
     if nonce is not None:
         environment[NONCE_VARIABLE] = nonce
+    if run is not None and run.body.get("isolated") is not None:
+        environment |= isolation.variables(ctx, run, experiment, environment)
+    root = isolation.code_root(ctx, body) if run is None else isolation.run_root(ctx, run)
     return LaunchSpec(
         run_id=run_id,
         argv=argv,
-        cwd=(ctx.config.root / (body["cwd"] or ".")).resolve(),
+        cwd=(root / (body["cwd"] or ".")).resolve(),
         env=environment,
         log_dir=log_dir,
         wall_s=None if run and run.body.get("on_overrun") == "warn" else resources["wall_s"],

@@ -18,6 +18,7 @@ from perpetual.errors import nearest
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import EXPERIMENT, RUN, RunRow
 from perpetual.lab.ledger.runs import RunRecords
+from perpetual.lab.provenance.isolation import run_root
 from perpetual.records import Json
 from perpetual.slots.analyser import MetricReader, MetricValue, RunFolder
 from perpetual.slots.scheduler import Sighting
@@ -94,7 +95,7 @@ def _folder_of(ctx: Context, run: RunRow, started: str | None) -> RunFolder:
     None counts.
     """
     log_dir = RunRecords(ctx).log_dir(run.id)
-    cwd = ctx.config.root / (ctx.need(EXPERIMENT, run.body["experiment_id"]).body["cwd"] or ".")
+    cwd = run_root(ctx, run) / (ctx.need(EXPERIMENT, run.body["experiment_id"]).body["cwd"] or ".")
     return RunFolder(log_dir, log_dir if run.body.get("shares_folder") else cwd, posix_of(started) if started else 0.0)
 
 

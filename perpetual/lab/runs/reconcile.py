@@ -20,6 +20,7 @@ from perpetual.lab.ledger.evidence import EvidenceRecords
 from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.memory import Notes
+from perpetual.lab.provenance import isolation
 from perpetual.lab.provenance.captures import kept_of
 from perpetual.lab.runs.analyse import analyse as put_into_words
 from perpetual.lab.runs.gpu_notes import note_gpus
@@ -95,6 +96,11 @@ def scan(ctx: Context, *, first: Collection[str] = (), tell: Callable[[], object
     begun, problems = advance_queue(ctx, surveys)
     answer["changes"] += [_change(run, "queued") for run in begun]
     answer["problems"] += problems
+    try:
+        isolation.clear(ctx)
+    except (PerpetualError, *HOSTILE) as problem:  # the next scan tries again
+        message = f"what isolated runs have left could not be cleared: {problem}"
+        answer["problems"].append({"run_id": "-", "code": "isolate", "message": message})
     return answer
 
 

@@ -20,6 +20,7 @@ from perpetual.lab.engines.sight import is_occupied, leftovers, scheduler_for, s
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, LabTransaction, RunRow
 from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.runs import RunRecords
+from perpetual.lab.provenance import isolation
 from perpetual.lab.provenance.captures import Kept, capture, kept_of
 from perpetual.lab.provenance.code_check import CodeCheck, accepted_of, reason_of
 from perpetual.lab.runs.admission import Moment, held_back, room
@@ -116,7 +117,8 @@ def _held_by_code(ctx: Context, run: RunRow, check: CodeCheck) -> bool:
     The record says so then.
     """
     experiment = ctx.need(EXPERIMENT, run.body["experiment_id"])
-    found = check.changed(experiment, by_queue=True, accepted=accepted_of(ctx, run))
+    copied = isolation.kept_for(ctx, experiment, run) is not None  # which the user's edits do not reach
+    found = None if copied else check.changed(experiment, by_queue=True, accepted=accepted_of(ctx, run))
     values: dict[str, object] = {}
     if found is not None and found.rule == "ask":
         values = {"reason": reason_of(found), "code_held": True}
@@ -298,7 +300,8 @@ def _take_turn(ctx: Context, tx: LabTransaction, run: RunRow, experiment: Experi
         "grace_s": ctx.config.methodology["kill_grace_s"],
         # The rule that it starts under, and keeps. A declared one goes before the methodology's.
         "on_overrun": "kill" if is_limited else ctx.config.methodology["on_overrun"],
-        "shares_folder": _mark_neighbours(ctx, tx, run, experiment),
+        "isolated": (folder := isolation.wanted_folder(ctx, experiment, run)),
+        "shares_folder": folder is None and _mark_neighbours(ctx, tx, run, experiment),
     }
     run = RunRecords(ctx).change(tx, run, values)
     if got.unclaimed is not None:
@@ -313,10 +316,11 @@ def _mark_neighbours(ctx: Context, tx: LabTransaction, run: RunRow, experiment: 
     """Returns whether other runs are live in its working directory; each of them is marked too."""
     found = False
     for other in RunRecords(ctx).live():
-        if other.id == run.id or other.body["status"] == "queued":
+        if other.id == run.id or other.body["status"] == "queued" or other.body.get("isolated"):
             continue
-        theirs = ctx.need(EXPERIMENT, other.body["experiment_id"]).body["cwd"]
-        if (theirs or ".") == (experiment.body["cwd"] or "."):
+        theirs = ctx.need(EXPERIMENT, other.body["experiment_id"]).body
+        is_same = isolation.code_root(ctx, theirs) == isolation.code_root(ctx, experiment.body)
+        if is_same and (theirs["cwd"] or ".") == (experiment.body["cwd"] or "."):
             found = True
             if not other.body.get("shares_folder"):
                 RunRecords(ctx).change(tx, other, {"shares_folder": True})
@@ -375,6 +379,8 @@ def _prepare(ctx: Context, turn: _Turn) -> _Prepared:
         _make_room(ctx, run)
         prepare(ctx, spec, run, experiment)
         has_come_through = turn.again and _came_through(ctx, run) is not None
+        if not has_come_through:
+            isolation.check_out(ctx, run, experiment)
         # What the command was started from is there already, if it was started.
         kept = kept_of(spec.log_dir) if has_come_through else capture(ctx, run, experiment, spec)
     except PerpetualError as problem:
