@@ -175,7 +175,7 @@ class CodeReader(ABC):
 
 
 class KeptCopy(NamedTuple):
-    """A copy of code that was kept: `key` names its contents, `below` is the project's folder in it ("" is its top)."""
+    """A copy of code that was kept: `key` names its contents, `below` is where the project lies in it."""
 
     key: str
     below: str
@@ -190,27 +190,22 @@ class Isolation(ABC):
 
     @abstractmethod
     def keep(self, argv: Sequence[str], cwd: str | None) -> KeptCopy:
-        """Keeps the code as it lies now; raises UsageError where it cannot be kept, or the command names another."""
-
-    @abstractmethod
-    def settle(self) -> None:
-        """Notes that a record names what this process has kept."""
+        """Keeps the code as it lies now; raises UsageError where it cannot, or where the command names the original."""
 
     @abstractmethod
     def check_out(self, key: str, folder: Path, cwd: str | None) -> None:
-        """Makes `folder` anew from what was kept; raises PerpetualError where that is gone or was altered."""
+        """Makes `folder` anew from what was kept; raises Conflict where that is gone or was altered."""
 
     @abstractmethod
     def variables(self, argv: Sequence[str], env: Mapping[str, str], root: Path) -> Mapping[str, str]:
         """Returns variables of the environment by which a command in `root` finds the copy."""
 
     @abstractmethod
-    def clear(self, folder: Path) -> None:
-        """Takes out of `folder` all but what a run has written; changes nothing outside of it."""
+    def clear(self, runs: Path, may_go_on: Callable[[str], bool], used: Callable[[], set[str]]) -> None:
+        """Takes all but what the runs have written out of the folders that were made in `runs`, of runs that are over.
 
-    @abstractmethod
-    def sweep(self, used: Callable[[], set[str]]) -> None:
-        """Removes what was kept by processes that are gone and that no record uses, by its key."""
+        Removes what was kept by processes that are gone and whose key no record uses.
+        """
 
 
 class Capture(ABC):

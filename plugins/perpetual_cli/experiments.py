@@ -104,7 +104,9 @@ _LONGEST_LISTED = 200  # characters of a command in a list
     help="An option of the scheduler; may be repeated.",
 )
 @click.option(
-    "--isolate/--no-isolate", default=None, help="Each run in a copy of the approved code; by default as methodology says."
+    "--isolate/--no-isolate",
+    default=None,
+    help="Each run in a copy of the approved code; by default as methodology says.",
 )
 @click.option("--priority", type=int, help="Waiting runs of a higher one start first.  [default: 0]")
 @click.option("--tag", "tags", multiple=True, help="A word to find it by; may be repeated.")

@@ -20,7 +20,7 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,7 +32,7 @@ from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.confined import make_folder, open_file, read_bytes
 from perpetual.toolkit.lock import FileLock
 from perpetual_provenance.code_version import programs_named
-from perpetual_provenance.git_snapshot import NOT_OURS, Git, GitFailed, Site, borrowed, look, overrides
+from perpetual_provenance.git_snapshot import NOT_OURS, Git, GitFailed, borrowed, look, overrides
 from perpetual_provenance.python_env import editable_folders
 from perpetual_provenance.secret_files import may_hold_secret, names_secret
 from perpetual_provenance.untracked import LIMITS as KEPT
@@ -130,12 +130,6 @@ class Copies(Isolation):
         write_atomic(mark, json.dumps({"by": list(_me()), "key": None}))
         return mark
 
-    def settle(self) -> None:
-        """Removes the marks of this process."""
-        for mark in _listed(self._place / "new"):
-            if mark.startswith(f"{os.getpid()}-"):
-                (self._place / "new" / mark).unlink(missing_ok=True)
-
     def _gathered(self) -> _Code:
         files: dict[str, _File] = {}
         repositories: list[_Repository] = []
@@ -157,14 +151,14 @@ class Copies(Isolation):
         with TemporaryDirectory(prefix="perpetual-code-") as scratch, Git(Path(scratch)) as git:
             site, config = look(git, root)
             environment, base = borrowed(site, config, git.scratch), ["git", *overrides(config)]
-            whole = path or config.get("status.showuntrackedfiles", "").lower() not in ("no", "false", "off", "0")
+            whole = bool(path) or config.get("status.showuntrackedfiles", "").lower() not in ("no", "false", "off", "0")
             tracked = _names(git, [*base, "ls-files", "-z", "-s", "--full-name", "--", ":(top)", NOT_OURS], site.top,
                              environment)  # fmt: skip
             others = _names(git, [*base, "ls-files", "-z", "--others", "--exclude-standard", "--full-name", "--", ".",
                                   NOT_OURS], site.top if whole else root, environment)  # fmt: skip
             has_split = any(name.startswith("sharedindex.") for name in os.listdir(git.scratch / "git"))
             index = None if has_split else self._stored_index(git.scratch / "git" / "index")
-            exclude = (git.scratch / "git" / "info" / "exclude")
+            exclude = git.scratch / "git" / "info" / "exclude"
             repositories.append({
                 "path": path, "commit": site.commit, "branch": site.branch, "objects": os.path.realpath(site.objects),
                 "index": index, "sha256": config.get("extensions.objectformat") == "sha256",
@@ -183,9 +177,9 @@ class Copies(Isolation):
         left, count = KEPT.kept_bytes, 0
         for name in others:
             full = os.path.join(site.top, name)
-            size = _small_size(full)
-            if name.endswith("/") or size is None or size > min(left, KEPT.kept_file_bytes) or count >= KEPT.kept_files \
-                    or _has_secret(name, full):  # fmt: skip
+            size = None if name.endswith("/") else _small_size(full)
+            is_full = size is None or size > min(left, KEPT.kept_file_bytes) or count >= KEPT.kept_files
+            if size is None or is_full or _has_secret(name, full):
                 linked.append(os.path.join(path, name).rstrip("/"))
                 continue
             left, count = left - size, count + 1
@@ -253,6 +247,8 @@ class Copies(Isolation):
     def check_out(self, key: str, folder: Path, cwd: str | None) -> None:
         """Lays the kept files out in `folder`, with links to what git ignores; refuses files that were altered."""
         code = self._code(key)
+        make_folder(self._place / "live")
+        write_atomic(self._place / "live" / folder.parent.name, "")  # until it is cleared
         _remove_tree(folder)
         make_folder(folder)
         made: dict[str, None] = {}
@@ -263,9 +259,8 @@ class Copies(Isolation):
         for repository in code["repositories"]:
             links = self._link_data(code, repository, str(folder), made, copied)
             self._make_repository(repository, folder / repository["path"], links)
-        place = os.path.normpath(os.path.join(folder, code["below"], cwd or "."))
-        os.makedirs(os.path.join(folder, code["below"]), exist_ok=True)
-        if os.path.realpath(place) != os.path.join(os.path.realpath(folder), os.path.relpath(place, folder)).removesuffix("/."):
+        os.makedirs(folder / code["below"], exist_ok=True)
+        if _leads_away(folder / code["below"] / (cwd or "."), folder):
             raise Conflict(f"the working directory {cwd} is ignored by git, so that no copy of it is made", hint=_HINT)
         write_atomic(folder.parent / RECORD, json.dumps({"key": key, "copied": copied}))
 
@@ -366,7 +361,16 @@ class Copies(Isolation):
 
     # --- clearing ---------------------------------------------------------------------------------------------------
 
-    def clear(self, folder: Path) -> None:
+    def clear(self, runs: Path, may_go_on: Callable[[str], bool], used: Callable[[], set[str]]) -> None:
+        """Clears the folders of runs that are over, then what no record names of what was kept."""
+        for name in _listed(self._place / "live"):
+            if not may_go_on(name):
+                self._clear(runs / name / "work")
+                (self._place / "live" / name).unlink(missing_ok=True)
+        if _listed(self._place / "new"):
+            self._sweep(used)
+
+    def _clear(self, folder: Path) -> None:
         """Removes what was laid out and is as it was; what the run has written or changed stays where it is."""
         try:
             record = json.loads(read_bytes(folder.parent / RECORD, limit=_LARGEST_LIST))
@@ -395,7 +399,7 @@ class Copies(Isolation):
         except OSError:
             return
 
-    def sweep(self, used: Callable[[], set[str]]) -> None:
+    def _sweep(self, used: Callable[[], set[str]]) -> None:
         """Removes what processes have kept that died before a record named it."""
         with FileLock(self._place / "lock"):
             marks = {name: _mark_of(self._place / "new" / name) for name in _listed(self._place / "new")}
@@ -437,7 +441,7 @@ def _altered(blob: Path) -> Conflict:
 
 def _me() -> tuple[str, int, int]:
     found = platform.identity_of(os.getpid())
-    return tuple(found) if found is not None else ("", os.getpid(), 0)
+    return (found.boot_id, found.pid, found.start_ticks) if found is not None else ("", os.getpid(), 0)
 
 
 def _mark_of(path: Path) -> tuple[platform.Identity | None, str | None]:
@@ -531,11 +535,15 @@ def _make_parent(folder: str, path: str, made: dict[str, None]) -> None:
         made[parent] = None
 
 
+def _leads_away(path: Path, folder: Path) -> bool:
+    """Returns whether a link lies on the way from a folder to a path below it."""
+    below = os.path.relpath(path, folder)
+    return os.path.realpath(path) != os.path.normpath(os.path.join(os.path.realpath(folder), below))
+
+
 def _remove_tree(path: Path, below: Path | None = None) -> None:
     """Removes a folder with all that is in it, and follows no link, neither in it nor, from `below` on, above it."""
-    if below is not None and os.path.realpath(path.parent) != os.path.join(
-        os.path.realpath(below), os.path.relpath(path.parent, below)
-    ).removesuffix("/."):
+    if below is not None and _leads_away(path.parent, below):
         return
     if os.path.islink(path):
         path.unlink()
@@ -543,9 +551,7 @@ def _remove_tree(path: Path, below: Path | None = None) -> None:
         shutil.rmtree(path)
 
 
-def _is_as_laid(
-    path: str, name: str, at: int, item: _File | None, copied: list[int] | None, top: str | None
-) -> bool:
+def _is_as_laid(path: str, name: str, at: int, item: _File | None, copied: list[int] | None, top: str | None) -> bool:
     """Returns whether a file or link is one that was laid out and is as it was; of bytecode always."""
     try:
         seen = os.stat(name, dir_fd=at, follow_symlinks=False)

@@ -175,7 +175,6 @@ class Experiments:
         again = {id for id in wanted if check.is_other(ctx.need(EXPERIMENT, id))}
         with ctx.store.transaction():
             approved = [self._records.bind(id, code=codes.get(id), again=id in again) for id in wanted]
-        check.settle()
         ctx.trust.note(ctx.store.seq())
         return approved
 

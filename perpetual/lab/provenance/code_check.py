@@ -77,7 +77,6 @@ class CodeCheck:
         self._codes: dict[Path, Codes] = {}
         self._states: dict[str, CodeState | None] = {}
         self._compared: dict[str, CodeState] = {}
-        self._kept_from: set[Path] = set()
 
     def state_of(self, experiment: ExperimentRow) -> CodeState | None:
         """Returns the code that an experiment would run now; None without a command, or a capture that reads code.
@@ -109,20 +108,12 @@ class CodeCheck:
                 found[document.id] = bound
         return found
 
-    def bound(
-        self, experiment: ExperimentRow, state: CodeState | None, *, isolated: bool = False
-    ) -> CodeStateDocument | None:
+    def bound(self, experiment: ExperimentRow, state: CodeState | None) -> CodeStateDocument | None:
         """Returns what an approval records: the code, None where it is unknown, and the copy that is kept of it."""
         known = None if state is None or state.sha256 is None else state.document()
-        if not (isolated or experiment.body["resources"].get("isolate")) or experiment.body["command"] is None:
+        if not experiment.body["resources"].get("isolate") or experiment.body["command"] is None:
             return known
-        self._kept_from.add(isolation.code_root(self._ctx, experiment.body))
         return {**(known or CodeState().document()), "kept": isolation.keep(self._ctx, experiment.body)}
-
-    def settle(self) -> None:
-        """Notes that the record names the copies that were kept."""
-        for root in self._kept_from:
-            isolation.settle(self._ctx, root)
 
     def is_other(self, experiment: ExperimentRow) -> bool:
         """Returns whether an approved experiment may be approved anew.

@@ -17,7 +17,7 @@ from perpetual.lab.ledger.experiments import ExperimentRecords, argv_of
 from perpetual.lab.ledger.runs import SEEDS, RunRecords, seed_of
 from perpetual.lab.permissions import for_agent
 from perpetual.lab.provenance.code_check import Changed, CodeCheck, accepted_of, accepted_values, require_same
-from perpetual.lab.provenance.isolation import mark_kept
+from perpetual.lab.provenance.isolation import keep, marked
 from perpetual.lab.runs.admission import Moment, check_machine, room
 from perpetual.lab.runs.launch_spec import spec_of
 from perpetual.lab.runs.start import start, start_many, wanted_gpus
@@ -76,7 +76,7 @@ def launch(
     code = check.bound(typed, check.state_of(typed)) if typed is not None else None
     changed = require_same(ctx, check, candidate) if typed is None else None
     is_extra = isolate and not candidate.body["resources"].get("isolate")
-    kept = (check.bound(candidate, None, isolated=True) or {}).get("kept") if is_extra else None
+    kept = keep(ctx, candidate.body) if is_extra else None
     wish = _Wish(1, seed, gpus, seed is not None, changed, kept=kept)
     with ctx.store.transaction() as tx:
         earlier = ctx.recall(tx, idempotency_key, "run")
@@ -97,7 +97,6 @@ def launch(
                 break
         ExperimentRecords(ctx).fold(tx, experiment_id)  # once: it reads all of the experiment's runs
         ctx.remember(tx, idempotency_key, "run", " ".join(made))
-    check.settle()
     step("launch:reserved")
     return [from_json(Run, run.body) for run in start_many(ctx, made, surveys)]
 
@@ -474,5 +473,5 @@ def _create(ctx: Context, tx: LabTransaction, experiment: ExperimentRow, replica
         accepted.append(wish.changed.now.sha256)
         run = RunRecords(ctx).annotate(tx, run, [wish.changed.annotation])
     if wish.kept is not None:
-        run = RunRecords(ctx).change(tx, run, mark_kept(ctx, run, wish.kept))
+        run = RunRecords(ctx).change(tx, run, marked(ctx, run, wish.kept))
     return RunRecords(ctx).change(tx, run, accepted_values(ctx, run, accepted)) if accepted else run

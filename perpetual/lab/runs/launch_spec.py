@@ -62,7 +62,8 @@ def spec_of(
     if nonce is not None:
         environment[NONCE_VARIABLE] = nonce
     if run is not None and run.body.get("isolated") is not None:
-        environment |= isolation.variables(ctx, run, experiment, environment)
+        part = isolation.isolation_of(ctx, isolation.code_root(ctx, body))
+        environment |= part.variables(argv, environment, isolation.run_root(ctx, run))
     root = isolation.code_root(ctx, body) if run is None else isolation.run_root(ctx, run)
     return LaunchSpec(
         run_id=run_id,
