@@ -32,7 +32,9 @@ def needs(item: Json) -> str:
     gpus = counted(need["gpus"], "GPU") if need["gpus"] else "no GPU"
     main = f", {shown_bytes(need['memory_bytes'])} of memory" if need.get("memory_bytes") else ""
     nodes = f", {counted(need['nodes'], 'node')}" if need.get("nodes") else ""
-    return f"{gpus}{memory}{cpus}{main}{nodes}, wall limit {wall}{silent}{_scheduler(need)}"
+    place = f", in the worktree {line(need['worktree'])}" if need.get("worktree") else ""
+    place += ", each run in a copy of the approved code" if need.get("isolate") else ""
+    return f"{gpus}{memory}{cpus}{main}{nodes}, wall limit {wall}{silent}{_scheduler(need)}{place}"
 
 
 def _scheduler(need: Json) -> str:

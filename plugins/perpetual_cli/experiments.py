@@ -106,7 +106,7 @@ _LONGEST_LISTED = 200  # characters of a command in a list
 @click.option(
     "--isolate/--no-isolate",
     default=None,
-    help="Each run in a copy of the approved code; by default as methodology says.",
+    help="Each run in a copy of the approved code; or as methodology says.",
 )
 @click.option("--priority", type=int, help="Waiting runs of a higher one start first.  [default: 0]")
 @click.option("--tag", "tags", multiple=True, help="A word to find it by; may be repeated.")

@@ -531,7 +531,11 @@ def _text(item: Json, hints: Sequence[str]) -> str:
     lines += [f"  {printable(name)}: {_value(value)}" for name, value in item["metrics"].items()]
     lines += [f"  GPUs: {', '.join(item['gpus'])}"] if item["gpus"] else []
     lines += _artifact_lines(item)
-    return "\n".join([*lines, f"  files: {printable(item['log_dir'])}"])
+    lines.append(f"  files: {printable(item['log_dir'])}")
+    if item.get("isolated"):
+        is_over = item["status"] not in _LIVE
+        lines.append(f"  {'left in its copy' if is_over else 'in a copy'} of the code: {printable(item['isolated'])}")
+    return "\n".join(lines)
 
 
 def _artifact_lines(item: Json) -> list[str]:

@@ -124,7 +124,7 @@ def _names(was: Mapping[str, object], now: Mapping[str, object]) -> dict[str, Di
 
 def _asked_for(resources: ResourcesBody) -> dict[str, object]:
     """Returns the resources and engine options that an experiment declares, by dotted names."""
-    return _flat({name: value for name, value in resources.items() if value != {}})
+    return _flat({name: value for name, value in resources.items() if value != {} and value is not False})
 
 
 def _flat(config: Mapping[str, object], before: str = "") -> dict[str, object]:

@@ -65,13 +65,13 @@ def keep(ctx: Context, body: SpecificationBody) -> KeptCode:
 
 def marked(ctx: Context, run: RunRow, kept: KeptCode) -> dict[str, object]:
     """Returns the fields of a run that starts from a copy which was made for it, and not by the approval."""
-    return {"kept": kept, "kept_mark": ctx.trust.vouch(run.id, [kept["key"], kept["below"]])}
+    return {"kept": kept, "kept_mark": ctx.trust.vouch(run.body["experiment_id"], [kept["key"], kept["below"]])}
 
 
 def kept_for(ctx: Context, experiment: ExperimentRow, run: RunRow) -> KeptCode | None:
     """Returns the copy that a run starts from, None where it is not isolated; raises Conflict if none was kept."""
-    own = run.body.get("kept")
-    if own and ctx.trust.vouches(run.id, [own["key"], own["below"]], run.body.get("kept_mark")):
+    own, mark = run.body.get("kept"), run.body.get("kept_mark")
+    if own and ctx.trust.vouches(experiment.id, [own["key"], own["below"]], mark):
         return own
     if not experiment.body["resources"].get("isolate"):
         return None

@@ -17,7 +17,7 @@ from perpetual.lab.ledger.experiments import ExperimentRecords, argv_of
 from perpetual.lab.ledger.runs import SEEDS, RunRecords, seed_of
 from perpetual.lab.permissions import for_agent
 from perpetual.lab.provenance.code_check import Changed, CodeCheck, accepted_of, accepted_values, require_same
-from perpetual.lab.provenance.isolation import keep, marked
+from perpetual.lab.provenance.isolation import keep, kept_for, marked
 from perpetual.lab.runs.admission import Moment, check_machine, room
 from perpetual.lab.runs.launch_spec import spec_of
 from perpetual.lab.runs.start import start, start_many, wanted_gpus
@@ -35,7 +35,8 @@ __all__ = ["launch", "plan", "plan_retry", "requeued", "reserve", "retry", "try_
 
 # What the next attempt of a job that its engine has started anew shares with the one before.
 _KEPT = ("nonce", "spec_hash", "launcher", "grace_s", "cancelled_by", "cancel_grace_s", "on_overrun", "gpus",
-         "gpu_numbers", "shares_folder", "isolated", "kept", "git", "provenance_sha256", "versions", "tainted")  # fmt: skip
+         "gpu_numbers", "shares_folder", "isolated", "kept",
+         "kept_mark", "git", "provenance_sha256", "versions", "tainted")  # fmt: skip
 
 
 class _Wish(NamedTuple):
@@ -273,7 +274,7 @@ def _again(ctx: Context, old: RunRow) -> _Wish:
     accepted, body = tuple(accepted_of(ctx, old)), old.body
     return _Wish(
         body["attempt"] + 1, body["seed"], wanted_gpus(old), body["chosen_seed"], accepted=accepted,
-        kept=body.get("kept"),
+        kept=body.get("kept") and kept_for(ctx, ctx.need(EXPERIMENT, body["experiment_id"]), old),
     )  # fmt: skip
 
 
