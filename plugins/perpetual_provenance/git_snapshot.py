@@ -28,14 +28,15 @@ from perpetual_provenance.patches import without_secrets
 from perpetual_provenance.untracked import LIMITS, UNTRACKED, Limits, Untracked, keep_untracked
 
 __all__ = ["EMPTY_TREE", "NOT_OURS", "PATCH", "UNTRACKED", "Code", "Git", "GitFact", "GitFailed", "Site", "borrowed",
-           "capture_code", "look", "overrides", "refuse_no_repository"]  # fmt: skip
+           "capture_code", "look", "overrides", "own_environment",
+           "refuse_no_repository"]  # fmt: skip
 
 PATCH = "code.patch"
 
 _NAMED = 10  # files of a sentence
 _TAIL_BYTES = 2_000  # of git's complaints
 _NO_REPOSITORY = "the project is in no git repository"
-_COMMANDS = ("rev-parse", "diff", "ls-files", "ls-tree", "hash-object")
+_COMMANDS = ("rev-parse", "diff", "ls-files", "ls-tree", "hash-object", "update-index")
 EMPTY_TREE = {40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
                64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"}  # fmt: skip
 # Keys that decide how contents are compared and name no program.
@@ -249,14 +250,17 @@ def borrowed(site: Site, config: Mapping[str, str], scratch: Path) -> dict[str, 
     for name in os.listdir(folder):
         if name.startswith("sharedindex."):  # the greater part of an index that is split
             os.symlink(os.path.join(folder, name), own / name)
+    return own_environment(own) | {"GIT_WORK_TREE": site.top, "GIT_OBJECT_DIRECTORY": site.objects}
+
+
+def own_environment(repository: Path) -> dict[str, str]:
+    """Returns the environment of a command on a repository of our own, without the user's configuration."""
     return _clean_environment() | {
-        "GIT_DIR": str(own),
-        "GIT_WORK_TREE": site.top,
-        "GIT_OBJECT_DIRECTORY": site.objects,
+        "GIT_DIR": str(repository),
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,
-        "HOME": str(own),  # where versions before 2.32 look
-        "XDG_CONFIG_HOME": str(own),
+        "HOME": str(repository),  # where versions before 2.32 look
+        "XDG_CONFIG_HOME": str(repository),
     }
 
 

@@ -29,10 +29,10 @@ from typing import IO, NamedTuple, TypedDict
 from perpetual.api import Conflict, Isolation, KeptCopy, UsageError
 from perpetual.toolkit import platform
 from perpetual.toolkit.atomic import write_atomic
-from perpetual.toolkit.confined import make_folder, open_file, read_bytes
+from perpetual.toolkit.confined import make_folder, read_bytes
 from perpetual.toolkit.lock import FileLock
 from perpetual_provenance.code_version import programs_named
-from perpetual_provenance.git_snapshot import NOT_OURS, Git, GitFailed, borrowed, look, overrides
+from perpetual_provenance.git_snapshot import NOT_OURS, Git, GitFailed, borrowed, look, overrides, own_environment
 from perpetual_provenance.python_env import editable_folders
 from perpetual_provenance.secret_files import may_hold_secret, names_secret
 from perpetual_provenance.untracked import LIMITS as KEPT
@@ -42,6 +42,7 @@ __all__ = ["LIMITS", "Copies", "Limits"]
 RECORD = "isolated.json"  # beside the folder: what it was made of
 _NOT_LINKED = {".perpetual", ".git", "__pycache__"}
 _PIECE = 1 << 20
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _LARGEST_LIST = 256_000_000
 _HINT = "leave --isolate out (--no-isolate)"
 
@@ -257,8 +258,10 @@ class Copies(Isolation):
             self._lay(item, code, os.path.join(folder, item["path"]))
         copied: dict[str, list[int]] = {}
         for repository in code["repositories"]:
-            links = self._link_data(code, repository, str(folder), made, copied)
+            ignored, options = _ignored(os.path.join(code["top"], repository["path"]).rstrip("/"))
+            links = self._link_data(code, repository["path"], ignored, str(folder), made, copied)
             self._make_repository(repository, folder / repository["path"], links)
+            _refresh(folder / repository["path"], options)
         os.makedirs(folder / code["below"], exist_ok=True)
         if _leads_away(folder / code["below"] / (cwd or "."), folder):
             raise Conflict(f"the working directory {cwd} is ignored by git, so that no copy of it is made", hint=_HINT)
@@ -290,10 +293,11 @@ class Copies(Isolation):
     def _lay_blob(self, digest: str, target: str, mode: int) -> None:
         blob = self._blob(digest)
         try:
-            source = os.fdopen(open_file(blob), "rb")
+            source = open(os.open(blob, _READ), "rb", buffering=0)  # its content is compared, wherever it is
         except OSError as problem:
             raise _altered(blob) from problem
-        with source, os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with source, open(descriptor, "wb", buffering=0) as file:
             data = source.read(_PIECE)
             if len(data) < _PIECE:
                 file.write(data)
@@ -305,14 +309,18 @@ class Copies(Isolation):
             raise _altered(blob)
 
     def _link_data(
-        self, code: _Code, repository: _Repository, folder: str, made: dict[str, None], copied: dict[str, list[int]]
+        self,
+        code: _Code,
+        inner: str,
+        ignored: Sequence[str],
+        folder: str,
+        made: dict[str, None],
+        copied: dict[str, list[int]],
     ) -> list[str]:
         """Makes links to what git ignores and what was too large to keep; returns those that git is to ignore."""
-        top, inner = os.path.join(code["top"], repository["path"]).rstrip("/"), repository["path"]
-        ignored = [os.path.join(inner, name).rstrip("/") for name in _ignored(top)]
         links = []
         own = [path for path in code["linked"] if not inner]
-        for path in (*ignored, *own):
+        for path in (*(os.path.join(inner, name).rstrip("/") for name in ignored), *own):
             full, target = os.path.join(code["top"], path), os.path.join(folder, path)
             if _NOT_LINKED & {*path.split("/")} or os.path.lexists(target) or not os.path.lexists(full):
                 continue
@@ -475,16 +483,24 @@ def _names(git: Git, words: Sequence[str], cwd: str, environment: Mapping[str, s
     return [name for name in data.decode("utf-8", "surrogateescape").split("\0") if name]
 
 
-def _ignored(top: str) -> list[str]:
-    """Returns what git ignores in a work tree now; of folders that hold nothing else their names alone."""
+def _ignored(top: str) -> tuple[list[str], list[str]]:
+    """Returns what git ignores in a work tree now, of folders that hold nothing else their names; and git's options."""
     try:
         with TemporaryDirectory(prefix="perpetual-code-") as scratch, Git(Path(scratch)) as git:
             site, config = look(git, top)
             words = ["git", *overrides(config), "ls-files", "-z", "--others", "--ignored", "--exclude-standard",
                      "--directory", "--full-name", "--", ".", NOT_OURS]  # fmt: skip
-            return _names(git, words, site.top, borrowed(site, config, git.scratch))
+            return _names(git, words, site.top, borrowed(site, config, git.scratch)), overrides(config)
     except GitFailed as problem:
         raise Conflict(f"what git ignores cannot be read: {problem}", hint="try again: perpetual scan") from problem
+
+
+def _refresh(folder: Path, options: Sequence[str]) -> None:
+    """Has git note which files are those of the index, so that no look at the folder hashes all of them again."""
+    with TemporaryDirectory(prefix="perpetual-code-") as scratch, Git(Path(scratch)) as git:
+        words = ["git", *options, "update-index", "-q", "--really-refresh"]
+        environment = {**own_environment(folder / ".git"), "GIT_WORK_TREE": str(folder)}
+        git.read(git.start(words, str(folder), environment))  # it fails where a file differs, which is known
 
 
 def _small_size(full: str) -> int | None:

@@ -96,9 +96,11 @@ def test_a_queued_run_starts_from_what_was_approved(lab: Lab) -> None:
         assert (work / "ckpt" / "model.bin").read_text() == run.id
         assert (work / "notes.txt").read_text() == "dirty\nmine\n"
         patch = (lab.runs.log_dir(run.id) / "code.patch").read_text()
-        assert "+dirty" in patch and "SystemExit" not in patch
+        assert "+dirty" in patch
+        assert "SystemExit" not in patch
         fact = lab.runs.provenance(run.id)["git"]
-        assert fact is not None and fact["commit"] == git(lab.root, "rev-parse", "HEAD").strip()
+        assert fact is not None
+        assert fact["commit"] == git(lab.root, "rev-parse", "HEAD").strip()
         assert [entry["path"] for entry in fact["untracked"]] == ["helper.py"]
     assert (lab.root / "notes.txt").read_text() == "dirty\n"
     assert (lab.root / "results.json").read_text() == '{"score": 99}'
@@ -123,7 +125,8 @@ def test_a_run_is_isolated_where_its_experiment_is_not(lab: Lab) -> None:
     (lab.root / "train.py").write_text("raise SystemExit(3)\n")
     lab.queue.set_state("running")
     (done,) = ended(lab, copied)
-    assert done.status == "done" and done.isolated is not None
+    assert done.status == "done"
+    assert done.isolated is not None
     with Lab.open(lab.root, actor="mcp:c/1") as agent, pytest.raises(NotPermitted, match="has changed"):
         agent.runs.launch(made.id, isolate=True)  # a copy of what was not approved
     (lab.root / "train.py").write_text(original)
@@ -171,7 +174,8 @@ def test_secrets_and_large_data_are_links_and_small_data_are_copies(lab: Lab, tm
     assert (folder / "stdout.log").read_text() == "True True True True False\n"
     assert not (folder / "work").exists(), "it has written nothing"
     kept = [path for path in (lab.root / ".perpetual" / "isolate").rglob("*") if path.is_file()]
-    assert kept and not any(b"TOKEN=x" in path.read_bytes() for path in kept)
+    assert kept
+    assert not any(b"TOKEN=x" in path.read_bytes() for path in kept)
     assert (lab.root / "large.bin").stat().st_size == 1_500_000
 
 
@@ -206,7 +210,8 @@ def test_what_cannot_be_isolated_is_refused_by_name(lab: Lab, tmp_path: Path) ->
     with Lab.init(tmp_path / "plain", name="p", project_id="p") as plain:
         with pytest.raises(UsageError, match="cannot be isolated: the project is in no git repository") as no:
             plain.experiments.propose(command="true", isolate=True)
-        assert "git init" in (no.value.hint or "") and no.value.exit == 2
+        assert "git init" in (no.value.hint or "")
+        assert no.value.exit == 2
         assert plain.experiments.list().items == ()
     made = lab.experiments.propose(command=f"{sys.executable} {lab.root}/train.py", isolate=True)
     with pytest.raises(UsageError, match=r"names train\.py by its absolute path"):
@@ -334,7 +339,9 @@ def test_a_linked_worktree_is_of_the_main_ones_project(
     job.write_text("echo score=2\n")
     assert lab.runs.plan(made.id)["code_changed"] is not None
     monkeypatch.chdir(tmp_path / "wt")
-    with Lab.open(tmp_path / "wt") as own:
-        own.hypotheses.add("a claim of its own")
+    git(lab.root, "worktree", "add", "-q", str(tmp_path / "own"), "HEAD~1")
+    Lab.init(tmp_path / "own", name="own").close()
+    monkeypatch.chdir(tmp_path / "own")
     with Lab.open() as own:
-        assert own.root == tmp_path / "wt", "with a store it is a project of its own"
+        assert own.root == tmp_path / "own", "with a store it is a project of its own"
+        assert own.experiments.propose(command="true").resources.worktree is None
