@@ -82,7 +82,6 @@ if TYPE_CHECKING:  # `as` says that the name is public
     from perpetual.slots.capture import CodeReader as CodeReader
     from perpetual.slots.capture import CodeState as CodeState
     from perpetual.slots.capture import Isolation as Isolation
-    from perpetual.slots.capture import KeptCopy as KeptCopy
     from perpetual.slots.capture import RunChanges as RunChanges
     from perpetual.slots.capture import RunEnd as RunEnd
     from perpetual.slots.capture import RunFacts as RunFacts
@@ -188,8 +187,7 @@ _HOMES = {
     "perpetual.records.states": "ExperimentStatus HypothesisStatus NoteStatus RunStatus",
     "perpetual.slots": "API Option Provider",
     "perpetual.slots.analyser": "Analyser Analysis Draft MetricReader MetricValue Proposer RunFolder RunOutput Symptom",
-    "perpetual.slots.capture": "Artifact Capture CodeReader CodeState Isolation KeptCopy RunChanges RunEnd RunFacts "
-    "RunStart",
+    "perpetual.slots.capture": "Artifact Capture CodeReader CodeState Isolation RunChanges RunEnd RunFacts RunStart",
     "perpetual.slots.gate": "Gate GateFinding GateVerdict TextProvenance",
     "perpetual.slots.gpu": "Gpu GpuBackend GpuProcess MigDevice GpuReading",
     "perpetual.slots.harness": "WAYS FilePlan Harness ListCommand Scaffold",

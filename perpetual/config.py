@@ -148,10 +148,12 @@ def find_project(start: Path | None = None, explicit: str | None = None) -> Path
     found = next((folder for folder in (here, *here.parents) if _is_project(folder)), None)
     linked = _linked_worktree(here)
     # A linked worktree may have the project's files checked in. It is a project of its own once it has a store.
-    if linked is not None and (found is None or (linked[0] in (found, *found.parents) and not _has_store(found))):
+    if linked is not None and (
+        found is None or (found.is_relative_to(linked[0]) and not os.path.lexists(found / FOLDER / "store"))
+    ):
         main = linked[1] / here.relative_to(linked[0])
         below = (folder for folder in (main, *main.parents) if folder.is_relative_to(linked[1]))
-        found = next((folder for folder in below if _is_project(folder)), found)
+        found = next(filter(_is_project, below), found)
     if found is None:
         raise NoProject(f"no Perpetual project in {here} or above it", hint="perpetual init")
     return found
@@ -184,10 +186,6 @@ def _linked_worktree(here: Path) -> tuple[Path, Path] | None:
     except (OSError, ValueError):
         return None
     return (top, common.parent) if is_its and common.name == ".git" else None
-
-
-def _has_store(folder: Path) -> bool:
-    return any(os.path.lexists(folder / FOLDER / name) for name in ("store", "store.new"))
 
 
 def _is_project(folder: Path) -> bool:

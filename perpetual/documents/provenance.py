@@ -82,7 +82,7 @@ class Protected(TypedDict):
 
 
 class KeptCode(TypedDict):
-    """The copy of the code that isolated runs start from: its key, and where the project lies in it."""
+    """A copy of code that isolated runs start from: its key, and where the project lies in it ("" is its top)."""
 
     key: str
     below: str

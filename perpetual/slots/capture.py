@@ -38,10 +38,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
-    from perpetual.documents.provenance import CodeStateDocument
+    from perpetual.documents.provenance import CodeStateDocument, KeptCode
     from perpetual.slots.redactor import Redactor
 
-__all__ = ["RESERVED", "Artifact", "Capture", "CodeReader", "CodeState", "Isolation", "KeptCopy", "RunChanges", "RunEnd",
+__all__ = ["RESERVED", "Artifact", "Capture", "CodeReader", "CodeState", "Isolation", "RunChanges", "RunEnd",
            "RunFacts", "RunStart"]  # fmt: skip
 
 # Names of provenance.json that the kernel writes itself.
@@ -174,13 +174,6 @@ class CodeReader(ABC):
         """Returns the paths of files that differ between two states, None where they cannot be named."""
 
 
-class KeptCopy(NamedTuple):
-    """A copy of code that was kept: `key` names its contents, `below` is where the project lies in it."""
-
-    key: str
-    below: str
-
-
 class Isolation(ABC):
     """Keeps the code of one folder, and makes folders for runs of it; see the contract at the top of this module."""
 
@@ -189,7 +182,7 @@ class Isolation(ABC):
         """Raises UsageError, with a hint, where the code of the folder cannot be kept."""
 
     @abstractmethod
-    def keep(self, argv: Sequence[str], cwd: str | None) -> KeptCopy:
+    def keep(self, argv: Sequence[str], cwd: str | None) -> KeptCode:
         """Keeps the code as it lies now; raises UsageError where it cannot, or where the command names the original."""
 
     @abstractmethod

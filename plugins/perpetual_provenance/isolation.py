@@ -24,9 +24,9 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, NamedTuple, TypedDict
+from typing import IO, TYPE_CHECKING, NamedTuple, TypedDict
 
-from perpetual.api import Conflict, Isolation, KeptCopy, UsageError
+from perpetual.api import Conflict, Isolation, UsageError
 from perpetual.toolkit import platform
 from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.confined import make_folder, read_bytes
@@ -36,6 +36,9 @@ from perpetual_provenance.git_snapshot import NOT_OURS, Git, GitFailed, borrowed
 from perpetual_provenance.python_env import editable_folders
 from perpetual_provenance.secret_files import may_hold_secret, names_secret
 from perpetual_provenance.untracked import LIMITS as KEPT
+
+if TYPE_CHECKING:
+    from perpetual.documents.provenance import KeptCode
 
 __all__ = ["LIMITS", "Copies", "Limits"]
 
@@ -102,7 +105,7 @@ class Copies(Isolation):
         except GitFailed as problem:
             raise _refused(problem) from problem
 
-    def keep(self, argv: Sequence[str], cwd: str | None) -> KeptCopy:
+    def keep(self, argv: Sequence[str], cwd: str | None) -> KeptCode:
         """Keeps the files that git tracks and the small ones that it does not know, as they lie now."""
         make_folder(self._place)
         with FileLock(self._place / "lock"):
@@ -122,7 +125,7 @@ class Copies(Isolation):
             make_folder(self._place / "codes")
             write_atomic(self._place / "codes" / f"{key}.json", data)
             write_atomic(mark, json.dumps({"by": list(_me()), "key": key}))
-        return KeptCopy(key, code["below"])
+        return {"key": key, "below": code["below"]}
 
     def _mark(self) -> Path:
         """Returns the mark of what this process keeps, which is written before anything is kept."""
@@ -293,11 +296,11 @@ class Copies(Isolation):
     def _lay_blob(self, digest: str, target: str, mode: int) -> None:
         blob = self._blob(digest)
         try:
-            source = open(os.open(blob, _READ), "rb", buffering=0)  # its content is compared, wherever it is
+            found = os.open(blob, _READ)  # its content is compared, wherever it is
         except OSError as problem:
             raise _altered(blob) from problem
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with source, open(descriptor, "wb", buffering=0) as file:
+        with open(found, "rb", buffering=0) as source, open(target, "xb", buffering=0) as file:
+            os.fchmod(file.fileno(), mode)
             data = source.read(_PIECE)
             if len(data) < _PIECE:
                 file.write(data)

@@ -52,15 +52,14 @@ def code_root(ctx: Context, body: SpecificationBody) -> Path:
 
 def run_root(ctx: Context, run: RunRow) -> Path:
     """Returns the folder that stands for the project's in a run."""
-    isolated = run.body.get("isolated")
-    own = None if isolated is None else ctx.config.root / isolated
-    return own or code_root(ctx, ctx.need(EXPERIMENT, run.body["experiment_id"]).body)
+    if (isolated := run.body.get("isolated")) is not None:
+        return ctx.config.root / isolated
+    return code_root(ctx, ctx.need(EXPERIMENT, run.body["experiment_id"]).body)
 
 
 def keep(ctx: Context, body: SpecificationBody) -> KeptCode:
     """Keeps the code of an experiment as it lies now; raises UsageError where it cannot be kept."""
-    kept = isolation_of(ctx, code_root(ctx, body)).keep(argv_of(body["command"] or ""), body["cwd"])
-    return {"key": kept.key, "below": kept.below}
+    return isolation_of(ctx, code_root(ctx, body)).keep(argv_of(body["command"] or ""), body["cwd"])
 
 
 def marked(ctx: Context, run: RunRow, kept: KeptCode) -> dict[str, object]:
