@@ -280,6 +280,8 @@ class RunBody(TypedDict):
     chosen_seed: bool
     created_at: str
     created_by: str
+    environment: NotRequired[str | None]
+    held: NotRequired[bool]
     max_rss_bytes: NotRequired[int | None]
     cpu_s: NotRequired[float | None]
     is_seed_known: NotRequired[bool]

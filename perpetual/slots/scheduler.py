@@ -135,6 +135,7 @@ class LaunchSpec:
     held: int | None = None  # an open file of the launcher's, whose lock is to last as long as the run
     nonce: str | None = None  # drawn for this run alone: to be in the records of its start and end
     spec_hash: str | None = None  # of the approved specification, for the same records
+    moves_queue: bool = False  # its end starts what records it and starts what waits: see `Scheduler.moves_queue`
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +202,7 @@ class Scheduler(ABC):
     queues = False  # a launched run may wait in the engine's own queue
     batch = 1  # how many runs one `launch_many` takes at most
     lost_is_final = False  # a lost run is never said to have ended later: it is not asked for again
+    moves_queue = False  # the end of its runs starts what waits, where `LaunchSpec.moves_queue` asks for it
     binds_runs = False  # its sightings have the nonce of the specification; another one is not taken for the run
 
     def placement(self) -> Placement | None:

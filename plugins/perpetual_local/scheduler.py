@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from perpetual.api import (
     TransientError,
 )
 from perpetual.toolkit import platform
+from perpetual.toolkit.confined import make_folder
 from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.run_folder import folder_of, is_locked, supervisor_here
 from perpetual_supervisor import rundir
@@ -37,6 +39,13 @@ UNSEEN_POLL_S = 0.05
 _FOLDERLESS = "its folder was removed; its supervisor goes on, and can record nothing"
 _CHANGED = "its records were changed; its supervisor goes on, and writes them anew"
 _STRANGE = "its folder holds the records of another run"
+# What the process that moves the queue gets of the launcher's environment: what Python, git, the state folder, the GPU
+# driver and the desktop are found by. No run's own variable is among them, and none that may hold a secret.
+_PASSED = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER", "LD_LIBRARY_PATH", "PYTHONPATH",
+           "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX", "DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS",
+           "PERPETUAL_STATE_DIR", "PERPETUAL_CACHE_DIR", "PERPETUAL_BOOT_ID", "GIT_CONFIG_GLOBAL",
+           "GIT_CONFIG_NOSYSTEM")  # fmt: skip
+_PASSED_FAMILIES = ("LC_", "XDG_", *(f"PERPETUAL_{name.upper()}" for name in ("store", "gpu", "queue_moves")))
 _SLACK_S = 5.0  # between the supervisor's start and that of its clock, and for rounding
 
 
@@ -46,6 +55,7 @@ class LocalScheduler(Scheduler):
     binds_runs = True
     lost_is_final = True  # the supervisor writes the record, and it is gone
     inherits_env = True
+    moves_queue = True
 
     def __init__(self, *, max_log_bytes: int, unseen_poll_s: float = UNSEEN_POLL_S) -> None:
         self._max_log_bytes, self._unseen_poll_s = max_log_bytes, unseen_poll_s
@@ -89,6 +99,7 @@ class LocalScheduler(Scheduler):
                 held=spec.held,
                 nonce=spec.nonce,
                 spec_hash=spec.spec_hash,
+                mover=_mover(spec) if spec.moves_queue else None,
             )
         except rundir.LaunchFailed as problem:
             raise LaunchError(f"{spec.run_id} could not be started: {problem.reason}") from problem
@@ -195,6 +206,18 @@ class _Native(NamedTuple):
         if not self.end_hash or self.supervisor.boot_id != platform.boot_id():
             return True
         return record.end_key is not None and hash_of(record.end_key) == self.end_hash
+
+
+def _mover(spec: LaunchSpec) -> rundir.MoverDocument:
+    """Returns what records the end of the run, and starts what waits: a process that knows nothing of this run."""
+    folder = Path(spec.env["PERPETUAL_PROJECT"], ".perpetual", "dispatch")
+    make_folder(folder)
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _PASSED or name.startswith(_PASSED_FAMILIES)
+    }
+    return {"argv": [sys.executable, "-P", "-m", "perpetual_dispatch"], "env": env, "folder": str(folder)}
 
 
 def _nonce_of(seen: rundir.Observation) -> str | None:

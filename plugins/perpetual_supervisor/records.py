@@ -30,6 +30,14 @@ _LONGEST_DETAIL = 20_000
 _LARGEST = 1 << 62
 
 
+class MoverDocument(TypedDict):
+    """What moves the queue on when the run is over: a program, its whole environment, and the folder of its lock."""
+
+    argv: list[str]
+    env: dict[str, str]
+    folder: str
+
+
 class LaunchDocument(TypedDict):
     """What to run (`launch.json`), from the launcher to the supervisor; an earlier launcher may leave out some keys."""
 
@@ -47,6 +55,7 @@ class LaunchDocument(TypedDict):
     launcher: NotRequired[Mapping[str, object] | None]  # the identity of its process
     host_id: NotRequired[str]
     host_name: NotRequired[str]
+    mover: NotRequired[MoverDocument | None]
 
 
 class BoundDocument(TypedDict):

@@ -39,6 +39,7 @@ from perpetual_supervisor.records import (
     EXIT,
     ExitRecord,
     LaunchDocument,
+    MoverDocument,
     Started,
     hash_of,
     identity_in,
@@ -52,6 +53,7 @@ from perpetual_supervisor.records import (
 __all__ = [
     "ExitRecord",
     "LaunchFailed",
+    "MoverDocument",
     "Observation",
     "Started",
     "cancel",
@@ -127,6 +129,7 @@ def launch(
     timeout_s: float = 20.0,
     nonce: str | None = None,
     spec_hash: str | None = None,
+    mover: MoverDocument | None = None,
 ) -> Started:
     """Starts `argv` under a supervisor of its own and returns once it executes; the caller may die then.
 
@@ -138,6 +141,7 @@ def launch(
     `nonce` and `spec_hash` are in both records of the run: by them it is known whose these are.
     A directory whose launcher died before a supervisor was at work is as good as unused. Should that launcher's
     supervisor turn up late, one of the two starts the command, and whichever did is the answer.
+    `mover` is started when the run is over, if none is at work then (`mover.py`); its folder must exist.
     What a supervisor that dies before its answer has started is ended, and named in the reason.
     Raises LaunchFailed if the command could not be started (then `exit.json` may be there: 127 for a missing
     program), FileExistsError if `run_dir` has had a run or another launcher is at work in it, ValueError for
@@ -155,6 +159,7 @@ def launch(
         "spec_hash": spec_hash,
         "end_key": (end_key := os.urandom(16).hex()),
         "end_hash": hash_of(end_key),
+        "mover": mover,
     }
     unsupported = platform.supports_runs()
     if unsupported:

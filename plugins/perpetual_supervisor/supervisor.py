@@ -15,7 +15,7 @@ end holds a key that the command cannot know: it is in `launch.json` and in this
 Order of a start: fork, record the child durably, look for a cancellation, only then let the child execute. So
 no command ever runs unrecorded, and a cancellation written before the start is honoured.
 Order of an end: the main child is reaped, what it left behind is ended, the logs are cut to size, the record
-is written. A run that was started from inside this one is not of it: its supervisor and all below are left alone.
+is written; then, where the launcher asked for it, a process is started that moves the queue on (`mover.py`). A run that was started from inside this one is not of it: its supervisor and all below are left alone.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import time
 from perpetual.toolkit import atomic, confined, platform
 from perpetual_supervisor import plainjson, process_tree
 from perpetual_supervisor.log_capture import LOGS, Captured
+from perpetual_supervisor.mover import Mover
 from perpetual_supervisor.nested_runs import is_supervisor
 
 TYPE_CHECKING = False
@@ -88,7 +89,10 @@ def main(run_dir: str) -> int:
         return 1
     answer(f"started {run.started}", null)
     run.supervise()
-    return 0 if record_exit(run.exit_record()) else 1
+    is_recorded = record_exit(run.exit_record())
+    if run.mover is not None:
+        run.mover.start(run.me, complain)
+    return 0 if is_recorded else 1
 
 
 def hold_lock(path: str) -> None:
@@ -121,6 +125,16 @@ def read_spec(path: str) -> LaunchDocument:
 def _is_launch(found: object) -> TypeGuard[LaunchDocument]:
     """Returns whether it is a launcher's document: only a launcher writes one there, and it has checked the values."""
     return isinstance(found, dict)
+
+
+def mover_of(spec: LaunchDocument) -> Mover | None:
+    """Returns what moves the queue on when the run is over, if the launcher asked for it; else the run does without."""
+    try:
+        document = spec.get("mover")
+        return None if document is None else Mover(document)
+    except OSError as problem:
+        complain(f"nothing will move the queue on when the run is over: {problem}")
+        return None
 
 
 def answer(line: str, null: int) -> None:
@@ -173,6 +187,8 @@ class Run:
         self.silent_at: float | None = None  # when it will have written nothing for so long
         self.cpu_s = 0.0
         self.max_rss_bytes = 0
+        self.me = platform.identity_of(os.getpid())
+        self.mover: Mover | None = None
         self.subreaper = process_tree.set_subreaper()
         self.oom_kills = process_tree.oom_kills()  # before the run
         self.wake, wake_end = os.pipe()
@@ -189,6 +205,7 @@ class Run:
 
     def start(self) -> None:
         """Forks, records, releases. Raises StartError; then nothing of the command runs or has run."""
+        self.mover = mover_of(self.spec)
         try:
             self.output = Captured(self.spec["max_log_bytes"])
             gate, report = self._fork()
@@ -225,7 +242,7 @@ class Run:
 
     def _record_start(self) -> None:
         self.started_at = iso_now()
-        supervisor, child = platform.identity_of(os.getpid()), platform.identity_of(self.child)
+        supervisor, child = self.me, platform.identity_of(self.child)
         record = {
             "supervisor": supervisor and supervisor._asdict(),
             "child": child and child._asdict(),

@@ -87,6 +87,7 @@ class RunRecords:
         status: RunStatus,
         reason: str | None,
         wanted_gpus: Sequence[int],
+        environment: str | None = None,
     ) -> RunRow:
         """Writes a new run, queued or launching."""
         number = tx.count("run") + 1
@@ -120,6 +121,7 @@ class RunRecords:
             "hypothesis_id": experiment.body["hypothesis_id"],
             "chosen_seed": chosen_seed,
             "wanted_gpus": list(wanted_gpus),
+            "environment": environment,
             "created_at": self._ctx.now(),
             "created_by": self._ctx.actor,
             "spec_hash": experiment.body["spec_hash"],

@@ -137,7 +137,7 @@ def _before(
     for rank, other in moment.queue:
         if rank >= own:
             return
-        if other.body.get("code_held"):
+        if other.body.get("code_held") or other.body.get("held"):
             continue  # it waits for a person, and keeps no device from others
         theirs = ctx.need(EXPERIMENT, other.body["experiment_id"])
         need = need_of(theirs, other.body["wanted_gpus"])

@@ -9,6 +9,7 @@ from perpetual.lab.context import Context
 from perpetual.lab.engines.sight import leftovers, scheduler_for, sight
 from perpetual.lab.kinds import RUN, RunRow
 from perpetual.lab.ledger.runs import RunRecords
+from perpetual.lab.runs.environment import tidy
 from perpetual.lab.runs.reconcile import find_again, is_in_hand, is_supervised_here, look_at, may_be_late, no_changes
 from perpetual.lab.runs.settle import Ending, found_end, settle
 from perpetual.slots.scheduler import LIVING, EndUnreadable, Sighting
@@ -140,4 +141,5 @@ def _take_from_queue(ctx: Context, run: RunRow) -> RunRow:
         if fresh.body["status"] == "queued":
             never_ran = Sighting("ended", reason="killed", duration_s=0.0)
             settle(ctx, tx, fresh, Ending(never_ran, "killed", f"taken from the queue by {ctx.actor}"))
+    tidy(ctx)
     return ctx.need(RUN, run.id)

@@ -19,6 +19,8 @@ from perpetual.lab.permissions import for_agent
 from perpetual.lab.provenance.code_check import Changed, CodeCheck, accepted_of, accepted_values, require_same
 from perpetual.lab.provenance.isolation import keep, kept_for, marked
 from perpetual.lab.runs.admission import Moment, check_machine, room
+from perpetual.lab.runs.environment import keep as keep_environment
+from perpetual.lab.runs.environment import tidy
 from perpetual.lab.runs.launch_spec import spec_of
 from perpetual.lab.runs.start import start, start_many, wanted_gpus
 from perpetual.records import ENDED, Run, from_json
@@ -36,7 +38,7 @@ __all__ = ["launch", "plan", "plan_retry", "requeued", "reserve", "retry", "try_
 # What the next attempt of a job that its engine has started anew shares with the one before.
 _KEPT = ("nonce", "spec_hash", "launcher", "grace_s", "cancelled_by", "cancel_grace_s", "on_overrun", "gpus",
          "gpu_numbers", "shares_folder", "isolated", "kept",
-         "kept_mark", "git", "provenance_sha256", "versions", "tainted")  # fmt: skip
+         "kept_mark", "git", "provenance_sha256", "versions", "tainted", "environment")  # fmt: skip
 
 
 class _Wish(NamedTuple):
@@ -49,6 +51,7 @@ class _Wish(NamedTuple):
     changed: Changed | None = None  # the code since the approval, of which the caller was warned
     accepted: Sequence[str] = ()  # hashes of code, other than the approved one, that a person has started it with
     kept: KeptCode | None = None  # a copy of the code that it starts from, where its experiment is not isolated
+    environment: str | None = None  # that is kept for it
 
 
 def launch(
@@ -88,6 +91,7 @@ def launch(
             assert command is not None
             experiment = ExperimentRecords(ctx).complete_spec(tx, experiment, command, code)
         missing = _open_replicates(ctx, experiment)
+        wish = wish._replace(environment=keep_environment(ctx))
         made: list[str] = []
         for replicate in missing if every else missing[:1]:
             try:
@@ -99,7 +103,9 @@ def launch(
         ExperimentRecords(ctx).fold(tx, experiment_id)  # once: it reads all of the experiment's runs
         ctx.remember(tx, idempotency_key, "run", " ".join(made))
     step("launch:reserved")
-    return [from_json(Run, run.body) for run in start_many(ctx, made, surveys)]
+    started = start_many(ctx, made, surveys)
+    tidy(ctx)
+    return [from_json(Run, run.body) for run in started]
 
 
 def reserve(ctx: Context, experiment_id: str, surveys: Surveys, changed: Changed | None = None) -> str:
@@ -117,7 +123,7 @@ def reserve(ctx: Context, experiment_id: str, surveys: Surveys, changed: Changed
     _check_place(ctx, _candidate(ctx, experiment, None), (), surveys)
     with ctx.store.transaction() as tx:
         missing = _open_replicates(ctx, experiment)
-        made = _create(ctx, tx, experiment, missing[0], _Wish(changed=changed))
+        made = _create(ctx, tx, experiment, missing[0], _Wish(changed=changed, environment=keep_environment(ctx)))
         ExperimentRecords(ctx).fold(tx, experiment_id)
         return made.id
 
@@ -137,16 +143,19 @@ def retry(ctx: Context, run_id: str, *, idempotency_key: str | None = None) -> R
         earlier = ctx.recall(tx, idempotency_key, "retry")
         if earlier is not None:
             return _recalled(ctx, earlier)[0]
-        made = _next_attempt(ctx, tx, run_id, changed)
+        made = _next_attempt(ctx, tx, run_id, changed, keep_environment(ctx))
         ctx.remember(tx, idempotency_key, "retry", made.id)
     step("launch:reserved")
     return start(ctx, made.id, surveys)
 
 
-def _next_attempt(ctx: Context, tx: LabTransaction, run_id: str, changed: Changed | None = None) -> RunRow:
-    """Returns the next attempt of the run's replicate, queued, with the same seed and the same wishes."""
+def _next_attempt(
+    ctx: Context, tx: LabTransaction, run_id: str, changed: Changed | None = None, environment: str | None = None
+) -> RunRow:
+    """Returns the next attempt of the run's replicate, queued, with the same seed, wishes and by default environment."""
     old, experiment = _retryable(ctx, run_id)
-    made = _create(ctx, tx, experiment, old.body["replicate"], _again(ctx, old)._replace(changed=changed))
+    wish = _again(ctx, old)._replace(changed=changed, environment=environment or old.body.get("environment"))
+    made = _create(ctx, tx, experiment, old.body["replicate"], wish)
     ExperimentRecords(ctx).fold(tx, experiment.id)
     return made
 
@@ -467,6 +476,7 @@ def _create(ctx: Context, tx: LabTransaction, experiment: ExperimentRow, replica
         status="queued",
         reason=None,
         wanted_gpus=wish.gpus,
+        environment=wish.environment,
     )
     Budget(ctx).reserve(tx, run.body, **worst)
     accepted = [*wish.accepted]

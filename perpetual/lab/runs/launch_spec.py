@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from perpetual.lab.context import Context
@@ -17,7 +17,8 @@ from perpetual.lab.kinds import RUN, ExperimentRow, RunRow
 from perpetual.lab.ledger.experiments import argv_of
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.provenance import isolation
-from perpetual.slots.scheduler import LaunchSpec, Scheduler
+from perpetual.lab.runs.environment import of_run
+from perpetual.slots.scheduler import LaunchError, LaunchSpec, Scheduler
 from perpetual.toolkit.atomic import dump_json, write_atomic
 from perpetual.toolkit.confined import make_folder
 from perpetual.toolkit.run_folder import ARTIFACTS, CHECKPOINTS, NONCE_VARIABLE
@@ -40,9 +41,11 @@ def spec_of(
     scheduler, resources = scheduler_of(ctx, experiment), body["resources"]
     log_dir = RunRecords(ctx).log_dir(run_id)
     argv = argv_of(body["command"] or "")  # an empty command is refused by name
-    if scheduler.inherits_env and argv[0] in _PYTHONS and shutil.which(argv[0]) is None:
+    inherited = _inherited(ctx, scheduler, run)
+    path = inherited.get("PATH", os.defpath)
+    if scheduler.inherits_env and argv[0] in _PYTHONS and shutil.which(argv[0], path=path) is None:
         argv = (sys.executable, *argv[1:])  # a machine that has Python only as the one that runs us
-    environment = {**_inherited(scheduler), **{key: str(value) for key, value in body["env"].items()}}
+    environment = {**inherited, **{key: str(value) for key, value in body["env"].items()}}
     for name in approval_tokens.FOR_A_SERVER:
         environment.pop(name, None)
     environment |= {
@@ -82,6 +85,7 @@ def spec_of(
         options=options_of(ctx, experiment),
         nonce=nonce,
         spec_hash=run.body["spec_hash"] if run and nonce is not None else None,
+        moves_queue=ctx.config["queue_moves"],
     )
 
 
@@ -97,11 +101,14 @@ def _checkpoints(ctx: Context, experiment: ExperimentRow, run: RunRow | None, lo
     return RunRecords(ctx).log_dir(first.id) / CHECKPOINTS
 
 
-def _inherited(scheduler: Scheduler) -> dict[str, str]:
-    """Returns what the scheduler lets a run have of this process's environment."""
-    if scheduler.inherits_env:
-        return dict(os.environ)
-    return {name: os.environ[name] for name in scheduler.passes_env if name in os.environ}
+def _inherited(ctx: Context, scheduler: Scheduler, run: RunRow | None) -> dict[str, str]:
+    """Returns what the scheduler lets a run have of its launcher's environment, without a run of this process's."""
+    if not (scheduler.inherits_env or scheduler.passes_env):
+        return {}
+    found: Mapping[str, str] | str = os.environ if run is None else of_run(ctx, run)
+    if isinstance(found, str):
+        raise LaunchError(f"{run and run.id}: {found}")
+    return {name: found[name] for name in (found if scheduler.inherits_env else scheduler.passes_env) if name in found}
 
 
 def prepare(ctx: Context, spec: LaunchSpec, run: RunRow, experiment: ExperimentRow) -> None:

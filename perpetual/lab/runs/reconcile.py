@@ -23,6 +23,7 @@ from perpetual.lab.memory import Notes
 from perpetual.lab.provenance import isolation
 from perpetual.lab.provenance.captures import kept_of
 from perpetual.lab.runs.analyse import analyse as put_into_words
+from perpetual.lab.runs.environment import tidy
 from perpetual.lab.runs.gpu_notes import note_gpus
 from perpetual.lab.runs.launch import requeued, reserve_anew
 from perpetual.lab.runs.settle import Ending, found_end, refold_cautions, settle, verdict_of
@@ -94,6 +95,7 @@ def scan(ctx: Context, *, first: Collection[str] = (), tell: Callable[[], object
     surveys = Surveys(ctx)
     note_gpus(ctx, surveys)
     begun, problems = advance_queue(ctx, surveys)
+    tidy(ctx)
     answer["changes"] += [_change(run, "queued") for run in begun]
     answer["problems"] += problems
     try:

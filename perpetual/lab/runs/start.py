@@ -15,7 +15,7 @@ from perpetual.errors import PerpetualError, PluginError, TransientError
 from perpetual.lab.budget import Budget
 from perpetual.lab.context import Context
 from perpetual.lab.engines.placing import Surveys, needs_driver, placement_of
-from perpetual.lab.engines.schedulers import scheduler_name
+from perpetual.lab.engines.schedulers import scheduler_name, scheduler_of
 from perpetual.lab.engines.sight import is_occupied, leftovers, scheduler_for, set_aside, taken
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, LabTransaction, RunRow
 from perpetual.lab.ledger.experiments import ExperimentRecords
@@ -24,6 +24,7 @@ from perpetual.lab.provenance import isolation
 from perpetual.lab.provenance.captures import Kept, capture, kept_of
 from perpetual.lab.provenance.code_check import CodeCheck, accepted_of, reason_of
 from perpetual.lab.runs.admission import Moment, held_back, room
+from perpetual.lab.runs.environment import lacking
 from perpetual.lab.runs.launch_spec import prepare, spec_of
 from perpetual.records import Run, from_json
 from perpetual.slots.placement import Lease, Waits
@@ -108,7 +109,14 @@ def _waits_on(ctx: Context, run: RunRow, surveys: Surveys, moment: Moment) -> bo
     if why is not None:
         return bool(run.body["reason"] == why)
     got = room(ctx, experiment, wanted_gpus(run), surveys, moment, run)
-    return isinstance(got, Waits) and got.reason == run.body["reason"]
+    why = got.reason if isinstance(got, Waits) else _lacking(ctx, experiment, run)
+    return why is not None and why == run.body["reason"]
+
+
+def _lacking(ctx: Context, experiment: ExperimentRow, run: RunRow) -> str | None:
+    """Returns what a run lacks of the environment in which it was queued, where its scheduler passes any on."""
+    scheduler = scheduler_of(ctx, experiment)
+    return lacking(ctx, run) if scheduler.inherits_env or scheduler.passes_env else None
 
 
 def _held_by_code(ctx: Context, run: RunRow, check: CodeCheck) -> bool:
@@ -225,11 +233,15 @@ def _try_start(ctx: Context, run_id: str, surveys: Surveys) -> _Turn | None:
             got = room(ctx, experiment, wanted, surveys, moment, run, take=True)
             if isinstance(got, Lease):
                 lease = got
-                why = _hindrance(ctx, run, lease)
+                why, lacks = _hindrance(ctx, run, lease), _lacking(ctx, experiment, run)
             else:
-                why = got.reason
-            again = run.body.get("launcher") is not None
-            run = _waiting_for(ctx, tx, run, why) if why else _take_turn(ctx, tx, run, experiment, lease)
+                why, lacks = got.reason, None
+            why, again = why or lacks, run.body.get("launcher") is not None
+            run = (
+                _waiting_for(ctx, tx, run, why, held=why == lacks)
+                if why
+                else _take_turn(ctx, tx, run, experiment, lease)
+            )
         if why is None:
             step("launch:launching")
     except BaseException:  # Ctrl-C as well: an open claim would keep the devices as long as this process lives
@@ -275,10 +287,12 @@ def _obstacle(ctx: Context, run: RunRow) -> str | None:
     return None
 
 
-def _waiting_for(ctx: Context, tx: LabTransaction, run: RunRow, reason: str) -> RunRow:
-    """Returns the queued run with the reason for which it waits."""
+def _waiting_for(ctx: Context, tx: LabTransaction, run: RunRow, reason: str, *, held: bool = False) -> RunRow:
+    """Returns the queued run with the reason for which it waits; one that is `held` keeps no device from others."""
     # Writing the same reason at every look would wake every process that waits for a change.
-    return run if run.body["reason"] == reason else RunRecords(ctx).change(tx, run, {"reason": reason})
+    if run.body["reason"] == reason and bool(run.body.get("held")) == held:
+        return run
+    return RunRecords(ctx).change(tx, run, {"reason": reason, "held": held})
 
 
 def _take_turn(ctx: Context, tx: LabTransaction, run: RunRow, experiment: ExperimentRow, got: Lease) -> RunRow:
@@ -288,6 +302,7 @@ def _take_turn(ctx: Context, tx: LabTransaction, run: RunRow, experiment: Experi
     values = {
         "status": "launching",
         "reason": None,
+        "held": False,
         "gpus": [*got.gpus],
         "gpu_numbers": [*got.numbers],
         "launcher": list(me) if me else None,

@@ -1,0 +1,19 @@
+"""Entry point of the dispatcher: its check of `perpetual doctor`; the process itself is started by supervisors."""
+
+from __future__ import annotations
+
+from perpetual.api import Provider, hookimpl
+
+
+@hookimpl
+def perpetual_checks() -> list[Provider]:
+    """Offers the check that says whether the queue moves by itself."""
+    return [
+        Provider(
+            slot="check",
+            name="queue-moves",
+            factory="perpetual_dispatch.check:build",
+            requires=("supervisor",),
+            summary="whether ends of runs are recorded and waiting runs started, with no terminal open",
+        )
+    ]
