@@ -4,6 +4,9 @@ It works in `.perpetual/dispatch`, and holds the lock there, which a supervisor 
 says how the two meet). It acts in the name `queue`: it starts what a person approved and queued, and does nothing that
 is for persons. Its environment has nothing of the run that ended; what it starts gets the environment that was kept
 when it was queued. Killed at any moment it loses nothing: the record has all, and the next end or scan goes on.
+
+While runs wait it lingers for some seconds, asleep, so that the end of a short run finds it there: most of what it
+costs is to start Python. `PERPETUAL_QUEUE_LINGER_S` changes how long, for measurements.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from perpetual import Lab
-from perpetual.api import NotPermitted
+from perpetual.api import NotPermitted, PerpetualError
 from perpetual.toolkit import atomic, platform
 from perpetual_supervisor.mover import HELD, LOCK, LOG, WAKE
 
@@ -29,6 +32,7 @@ FAILURE = "failed.json"
 _LONGEST_S = 900  # a driver or a keyring that hangs must not keep the lock for ever
 _PATIENCE_S = 2.0  # for a supervisor that has left its word and is about to end
 _LARGEST_LOG_BYTES = 256 * 1024
+_LINGER_S = 20.0
 
 
 def main() -> int:
@@ -36,7 +40,6 @@ def main() -> int:
     held: int | None = _inherited()
     if held is None:
         held = _taken()
-    signal.alarm(_LONGEST_S)
     status = 0
     while held is not None:
         status = _moved()
@@ -85,14 +88,30 @@ def _moved() -> int:
 
 
 def _move(lab: Lab) -> None:
-    is_moving, is_analysed = True, False
-    while is_moving or not is_analysed:
-        woken = _words()
-        _outlast(woken)
+    linger_s = float(os.environ.get("PERPETUAL_QUEUE_LINGER_S", _LINGER_S))
+    is_changing = True
+    while is_changing:
+        signal.alarm(int(_LONGEST_S + linger_s))
+        _outlast(_words())
         # What has ended makes room first; words and notes come when nothing else does.
-        found = lab.scan(analyse=not is_moving)
-        is_analysed = not is_moving
-        is_moving = bool(_words()) or (is_moving and any(item["to"] == "failed" for item in found["changes"]))
+        found = lab.scan(analyse=False)
+        is_changing = bool(_words()) or any(item["to"] == "failed" for item in found["changes"])
+        if not is_changing:
+            lab.scan()
+            is_changing = bool(_words()) or _has_lingered(lab, linger_s)
+
+
+def _has_lingered(lab: Lab, linger_s: float) -> bool:
+    """Sleeps on the live runs while others wait, and records their ends as they come; whether any came."""
+    live = lab.runs.live()
+    running = {run.id for run in live if run.status == "running"}
+    if len(running) == len(live) or not running or lab.queue.state() == "paused" or linger_s <= 0:
+        return False
+    try:
+        lab.wait(sorted(running), timeout_s=linger_s)
+    except PerpetualError:
+        return False  # of one run's folder, or an engine: a scan has named it
+    return {run.id for run in lab.runs.live() if run.status == "running"} != running
 
 
 def _words() -> list[str]:

@@ -45,7 +45,7 @@ _PASSED = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER"
            "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX", "DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS",
            "PERPETUAL_STATE_DIR", "PERPETUAL_CACHE_DIR", "PERPETUAL_BOOT_ID", "GIT_CONFIG_GLOBAL",
            "GIT_CONFIG_NOSYSTEM")  # fmt: skip
-_PASSED_FAMILIES = ("LC_", "XDG_", *(f"PERPETUAL_{name.upper()}" for name in ("store", "gpu", "queue_moves")))
+_PASSED_FAMILIES = ("LC_", "XDG_", *(f"PERPETUAL_{name.upper()}" for name in ("store", "gpu", "queue")))
 _SLACK_S = 5.0  # between the supervisor's start and that of its clock, and for rounding
 
 

@@ -1183,7 +1183,7 @@ def test_the_supervisor_imports_little_and_nothing_late(tmp_path: Path) -> None:
     assert not loaded & dear
     own = {
         f"perpetual_supervisor.{name}"
-        for name in ("log_capture", "nested_runs", "plainjson", "process_tree", "supervisor")
+        for name in ("log_capture", "mover", "nested_runs", "plainjson", "process_tree", "supervisor")
     }
     own |= {f"perpetual.toolkit.{name}" for name in ("atomic", "confined", "platform")}
     assert {name for name in loaded if name.startswith("perpetual")} == own
