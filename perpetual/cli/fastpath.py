@@ -143,12 +143,14 @@ def kept_status() -> LabStatus | None:
     if reader is None:
         return None
     module, _, name = reader.partition(":")
-    from perpetual.toolkit.status_file import read_status, token_of
+    from perpetual.toolkit.status_file import has_stopped, read_status, token_of
 
     try:
         head = getattr(__import__(module, fromlist=[name]), name)(os.path.join(found, "store"))
         document = read_status(found, token_of(found, head))
-        return None if document is None else {**document, "services": _services(found)}
+        if document is None or any(has_stopped(found, run["id"]) for run in document["runs"]["active"]):
+            return None  # the full command looks how they ended
+        return {**document, "services": _services(found)}
     except OSError:
         return None  # the full command line says what is wrong
 
@@ -276,7 +278,8 @@ def status_text(status: LabStatus, *, for_agent: bool = False) -> str:
             lines.append(f"  together: {family['sentence']}")
     runs = status["runs"]
     if runs["active"] or runs["queued"]:
-        lines.append(f"runs: {len(runs['active'])} live, {runs['queued']} queued as of the last scan")
+        live = sum(run["status"] in ("launching", "running") for run in runs["active"])
+        lines.append(f"runs: {live} live, {runs['queued']} queued as of the last scan")
         lines += [
             f"  {run['id']:<5} {run['status']:<9} of {run['experiment_id']}  {_plain(run['reason'] or '')}".rstrip()
             for run in runs["active"]

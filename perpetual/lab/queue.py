@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from perpetual.errors import UsageError, unknown
+from perpetual.errors import PluginError, UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.runs import QUEUE_STATES, RunRecords
@@ -28,6 +28,18 @@ class Queue:
     def state(self) -> str:
         """Returns `running`, `paused` or `draining`."""
         return RunRecords(self._ctx).queue_state()
+
+    def moves(self) -> bool:
+        """Returns whether what waits starts by itself: a live run will start it when it ends."""
+        from perpetual.lab.engines.sight import scheduler_for
+
+        if not self._ctx.config["queue_moves"] or self.state() == "paused":
+            return False
+        live = [run for run in RunRecords(self._ctx).live() if run.body["status"] != "queued"]
+        try:
+            return any(scheduler_for(self._ctx, run).moves_queue for run in live)
+        except PluginError:
+            return False
 
     def waiting(self, *, limit: int = 100, cursor: str | None = None) -> Listing[Run]:
         """Returns a page of the runs that wait, in the order in which they will be started."""

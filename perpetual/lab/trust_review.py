@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from perpetual.errors import Conflict, NotFound, NotPermitted, UsageError
 from perpetual.lab.context import Context
 from perpetual.lab.events import Feed
-from perpetual.lab.kinds import EXPERIMENT
+from perpetual.lab.kinds import EXPERIMENT, RUN
+from perpetual.lab.runs.environment import keep
 from perpetual.lab.trust import VARIABLE, State
 from perpetual.lab.trust_questions import HeldItem, approval_of, held_items, references_held
 from perpetual.toolkit import trust_record
@@ -167,16 +168,19 @@ class TrustReview:
                         raise Conflict(f"{id} has changed since it was shown", hint="perpetual trust --show")
                     tx.put(EXPERIMENT, id, {**document.body, **ctx.trust.seal(id, document.body)})
                     ctx.emit(tx, "approval_accepted", id, {"spec_hash": document.body["approved_hash"]})
+                kept = keep(ctx)  # they are queued here from now on, in the environment of the person who accepts them
+                for id in [item.subject for item in shown.held if item.kind == "queued_run"]:
+                    tx.put(RUN, id, {**ctx.need(RUN, id).body, "environment": kept})
         record = ctx.trust.record
         assert record is not None, "the project was admitted above"
-        commit, kept = ctx.store.seq(), record
+        commit = ctx.store.seq()
         ctx.trust.change(
             lambda found: replace(
                 found,
-                values={**kept.values, **values},
+                values={**record.values, **values},
                 declined={},
-                owners=tuple(sorted({*kept.owners, *owners})),
-                scaffold=scaffold[0] if scaffold else kept.scaffold,
+                owners=tuple(sorted({*record.owners, *owners})),
+                scaffold=scaffold[0] if scaffold else record.scaffold,
                 commit=max(found.commit, commit),
             )
         )

@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # as typing's, whose import the fast path cannot afford
 if TYPE_CHECKING:
     from perpetual.documents.status import LabStatus
 
-__all__ = ["RULES", "RULES_FILE", "STATUS_FILE", "read_status", "token_of"]
+__all__ = ["RULES", "RULES_FILE", "STATUS_FILE", "has_stopped", "read_status", "token_of"]
 
 STATUS_FILE = "status.json"
 _LARGEST_BYTES = 16 * 1024 * 1024
@@ -39,6 +39,24 @@ def token_of(folder: str, head: str) -> str:
 
     parts.append(stamp(os.path.dirname(folder)))
     return "/".join(parts)
+
+
+def has_stopped(folder: str, run_id: str) -> bool:
+    """Returns whether a run of the `.perpetual/` folder had a supervisor on this machine that is gone."""
+    import fcntl
+
+    try:
+        path = os.path.join(folder, "runs", run_id, "supervisor.lock")
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return True
+    except OSError:  # it is held, or the file system has no locks
+        return False
+    finally:
+        os.close(descriptor)
 
 
 def read_status(folder: str, token: str) -> LabStatus | None:

@@ -93,7 +93,7 @@ def run(
             cli.progress(_line(item, {}))
         cli.lab.wait(ids, say=cli.progress)
         started = cli.lab.runs.named(ids)
-    hint = None if waits else _queued_hint(id, started)
+    hint = None if waits else _queued_hint(cli.lab, id, started)
     _answer(cli, started, single=not every, hint=hint)
     if hint is not None:
         cli.progress(hint)
@@ -104,11 +104,15 @@ def run(
     return 1 if waits and _lacking(cli, started) else 0
 
 
-def _queued_hint(id: str, started: Sequence[Run]) -> str | None:
+def _queued_hint(lab: Lab, id: str, started: Sequence[Run]) -> str | None:
     """Returns what starts the runs that wait; None where none does."""
     queued = [item.id for item in started if item.status == "queued"]
     if not queued:
         return None
+    if lab.queue.moves():
+        if len(queued) == 1:
+            return "1 waits; it starts by itself as runs end"
+        return f"{len(queued)} wait; they start by themselves as runs end"
     return f"nothing starts {', '.join(queued)} by itself: keep perpetual wait {id} running, or run perpetual scan"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from perpetual import Lab
-from perpetual.api import Check, Finding
+from perpetual.api import Check, Finding, Section, StatusSection
 from perpetual.toolkit import confined, lock
 from perpetual_dispatch.dispatcher import FAILURE, FOLDER
 from perpetual_supervisor.mover import LOCK, WAKE
@@ -27,7 +27,7 @@ class QueueMoves(Check):
         folder = lab.root / ".perpetual" / FOLDER
         why = failure_of(folder)
         if why is not None:
-            return Finding(False, f"what moves the queue has failed: {why}", "perpetual scan does the same, and says why")
+            return Finding(False, f"what moves the queue has failed: {why}", "perpetual scan does the same")
         if not folder.is_dir():
             return Finding(True, "no run has ended yet that would move the queue")
         if any(name.name.startswith(WAKE) for name in folder.iterdir()) and not _is_at_work(folder):
@@ -53,3 +53,19 @@ def failure_of(folder: Path) -> str | None:
 def build(options: Mapping[str, object]) -> QueueMoves:
     """Builds the check; it has no options."""
     return QueueMoves()
+
+
+class Stopped(StatusSection):
+    """Says that the queue does not move, where that is so; the status is kept until something is recorded."""
+
+    def show(self, lab: Lab) -> Section | None:
+        """Returns why, None where nothing is wrong."""
+        why = failure_of(lab.root / ".perpetual" / FOLDER) if lab.config["queue_moves"] else None
+        if why is None:
+            return None
+        return Section("queue", [f"nothing starts by itself: {why}", "perpetual doctor says more"], {"failure": why})
+
+
+def build_section(options: Mapping[str, object]) -> Stopped:
+    """Builds the section; it has no options."""
+    return Stopped()

@@ -1,7 +1,7 @@
 """Records the ends of runs and starts what waits, until nothing changes; then it is gone.
 
-It works in `.perpetual/dispatch`, and holds the lock there, which a supervisor took for it (`perpetual_supervisor.mover`
-says how the two meet). It acts in the name `queue`: it starts what a person approved and queued, and does nothing that
+It works in `.perpetual/dispatch`, and holds the lock there, taken for it by a supervisor: `perpetual_supervisor.mover`
+says how the two meet. It acts in the name `queue`: it starts what a person approved and queued, and does nothing that
 is for persons. Its environment has nothing of the run that ended; what it starts gets the environment that was kept
 when it was queued. Killed at any moment it loses nothing: the record has all, and the next end or scan goes on.
 
@@ -74,7 +74,7 @@ def _taken() -> int | None:
 def _moved() -> int:
     """Moves the queue until nothing changes; keeps word of a failure for `doctor` and `status`."""
     try:
-        if os.stat(LOG).st_size > _LARGEST_LOG_BYTES:
+        if os.path.exists(LOG) and os.stat(LOG).st_size > _LARGEST_LOG_BYTES:
             os.truncate(LOG, 0)
         with Lab.open(Path("../..").resolve(), actor=ACTOR) as lab:
             _move(lab)

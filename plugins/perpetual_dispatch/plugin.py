@@ -17,3 +17,17 @@ def perpetual_checks() -> list[Provider]:
             summary="whether ends of runs are recorded and waiting runs started, with no terminal open",
         )
     ]
+
+
+@hookimpl
+def perpetual_status_sections() -> list[Provider]:
+    """Offers the section of the status that says that the queue has stopped moving."""
+    return [
+        Provider(
+            slot="status_section",
+            name="queue-moves",
+            factory="perpetual_dispatch.check:build_section",
+            requires=("supervisor",),
+            summary="that what moves the queue has failed",
+        )
+    ]

@@ -212,11 +212,7 @@ def _mover(spec: LaunchSpec) -> rundir.MoverDocument:
     """Returns what records the end of the run, and starts what waits: a process that knows nothing of this run."""
     folder = Path(spec.env["PERPETUAL_PROJECT"], ".perpetual", "dispatch")
     make_folder(folder)
-    env = {
-        name: value
-        for name, value in os.environ.items()
-        if name in _PASSED or name.startswith(_PASSED_FAMILIES)
-    }
+    env = {name: value for name, value in os.environ.items() if name in _PASSED or name.startswith(_PASSED_FAMILIES)}
     return {"argv": [sys.executable, "-P", "-m", "perpetual_dispatch"], "env": env, "folder": str(folder)}
 
 

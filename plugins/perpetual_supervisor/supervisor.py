@@ -14,8 +14,9 @@ end holds a key that the command cannot know: it is in `launch.json` and in this
 
 Order of a start: fork, record the child durably, look for a cancellation, only then let the child execute. So
 no command ever runs unrecorded, and a cancellation written before the start is honoured.
-Order of an end: the main child is reaped, what it left behind is ended, the logs are cut to size, the record
-is written; then, where the launcher asked for it, a process is started that moves the queue on (`mover.py`). A run that was started from inside this one is not of it: its supervisor and all below are left alone.
+Order of an end: the main child is reaped, what it left behind is ended, logs are cut to size, the record is written;
+then, where the launcher asked for it, a process is started that moves the queue on (`mover.py`). A run that was started
+from inside this one is not of it: its supervisor and all below are left alone.
 """
 
 from __future__ import annotations

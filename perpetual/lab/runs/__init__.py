@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,8 +37,20 @@ class Runs:
         limit: int = 100,
         cursor: str | None = None,
     ) -> Listing[Run]:
-        """Returns a page of runs, newest first; None leaves a filter out."""
-        return self._records.list(status=status, experiment_id=experiment_id, limit=limit, cursor=cursor)
+        """Returns a page of runs, newest first, as they are now: one that is over is not said to run.
+
+        Args:
+            status: of the record; None leaves a filter out.
+        """
+        from perpetual.lab.runs.reconcile import as_seen
+
+        page = self._records.list(status=status, experiment_id=experiment_id, limit=limit, cursor=cursor)
+        seen = [as_seen(self._ctx, run.id, run.status, run.reason) for run in page.items]
+        items = [
+            run if now == (run.status, run.reason) else replace(run, status=now[0], reason=now[1])
+            for run, now in zip(page.items, seen, strict=True)
+        ]
+        return Listing(tuple(items), page.next_cursor)
 
     def live(self) -> Sequence[Run]:
         """Returns the runs that are queued, launching or running, oldest first."""

@@ -152,7 +152,7 @@ def retry(ctx: Context, run_id: str, *, idempotency_key: str | None = None) -> R
 def _next_attempt(
     ctx: Context, tx: LabTransaction, run_id: str, changed: Changed | None = None, environment: str | None = None
 ) -> RunRow:
-    """Returns the next attempt of the run's replicate, queued, with the same seed, wishes and by default environment."""
+    """Returns the next attempt of the run's replicate, queued: same seed, same wishes, by default same environment."""
     old, experiment = _retryable(ctx, run_id)
     wish = _again(ctx, old)._replace(changed=changed, environment=environment or old.body.get("environment"))
     made = _create(ctx, tx, experiment, old.body["replicate"], wish)

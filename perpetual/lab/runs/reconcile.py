@@ -35,12 +35,14 @@ from perpetual.toolkit import platform
 from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.run_folder import is_ours
+from perpetual.toolkit.status_file import has_stopped
 from perpetual.toolkit.units import posix_of
 
 if TYPE_CHECKING:
     from perpetual.documents.runs import Change, Scanned
 
 __all__ = [
+    "as_seen",
     "catch_up",
     "find_again",
     "is_in_hand",
@@ -271,6 +273,22 @@ def look(ctx: Context, run_id: str) -> tuple[str, str | None]:
         is_said = run.body["status"] == "running" or seen.state == "pending"
         return run.body["status"], seen.detail if is_said else None
     return verdict_of(seen)
+
+
+def as_seen(ctx: Context, id: str, status: str, reason: str | None) -> tuple[str, str | None]:
+    """Returns the status and reason to show of a run: not `running` where its supervisor here is gone, and it is over.
+
+    Records nothing; costs one look at a lock where the run goes on.
+    """
+    if status != "running" or not has_stopped(str(ctx.folder), id) or not is_ours(folder_of(ctx, id)):
+        return status, reason
+    try:
+        found, why = look(ctx, id)
+    except (PerpetualError, *HOSTILE):
+        return status, reason
+    if found == "running":
+        return found, why or reason
+    return found, "; ".join(filter(None, (why, "perpetual scan records it")))
 
 
 def _each(deed: Callable[[Context, RunRow, Scanned], bool], ctx: Context, run: RunRow, answer: Scanned) -> bool:
