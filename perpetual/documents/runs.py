@@ -49,6 +49,9 @@ class Place(TypedDict):
     priority: int
     score: float | None
     waits_for: str | None
+    group: str | None
+    after: list[str]  # e3, or e3:any
+    stashed: bool
 
 
 class Queue(TypedDict):
@@ -58,6 +61,7 @@ class Queue(TypedDict):
     next_cursor: str | None
     state: str
     places: list[Place]
+    groups: dict[str, int]  # how many runs each takes at once
 
 
 class ScanProblem(TypedDict):

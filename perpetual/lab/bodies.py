@@ -224,6 +224,8 @@ class ExperimentBody(DraftBody):
     approved_mark: NotRequired[str]
     approved_code: NotRequired[CodeStateDocument]
     cautions: NotRequired[list[str]]
+    after: NotRequired[list[str]]
+    group: NotRequired[str | None]
     extends: NotRequired[str | None]
     extended_by: NotRequired[list[str]]
     renews: NotRequired[str | None]
@@ -282,6 +284,9 @@ class RunBody(TypedDict):
     created_by: str
     environment: NotRequired[str | None]
     held: NotRequired[bool]
+    priority: NotRequired[int | None]
+    stashed: NotRequired[str | None]
+    stashed_by: NotRequired[str]
     max_rss_bytes: NotRequired[int | None]
     cpu_s: NotRequired[float | None]
     is_seed_known: NotRequired[bool]

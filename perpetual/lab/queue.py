@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, cast
 
-from perpetual.errors import PluginError, UsageError, unknown
+from perpetual.errors import Conflict, NotFound, PluginError, UsageError, unknown
 from perpetual.lab.context import Context
+from perpetual.lab.kinds import EXPERIMENT, RUN, RunRow
 from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.runs import QUEUE_STATES, RunRecords
+from perpetual.lab.ledger.specification import HIGHEST_PRIORITY
 from perpetual.lab.permissions import for_agent, is_agent, person_only
+from perpetual.lab.runs.order import group_limits
 from perpetual.records import Listing, Run, from_json
-from perpetual.toolkit.units import start_of
+from perpetual.toolkit.units import identifier, iso, start_of
 
 if TYPE_CHECKING:
     from perpetual.documents.runs import Place
+    from perpetual.lab.kinds import KindName
+    from perpetual.slots.store_rows import Body
 
 __all__ = ["Queue"]
 
@@ -58,16 +65,22 @@ class Queue:
             before: how many runs stand before the page.
 
         Returns:
-            `{run_id, position, priority, score, waits_for}` each; runs of one priority start by score, then by age.
+            `{run_id, position, priority, score, waits_for, group, after, stashed}` each; runs of one priority start by
+            score, then by age.
         """
         experiments = {run.experiment_id: ExperimentRecords(self._ctx).get(run.experiment_id) for run in runs}
+        bodies = {id: self._ctx.need(EXPERIMENT, id).body for id in experiments}
+        rows = {run.id: self._ctx.need(RUN, run.id).body for run in runs}
         return [
             {
                 "run_id": run.id,
                 "position": position,
-                "priority": experiments[run.experiment_id].priority,
+                "priority": rows[run.id].get("priority") or bodies[run.experiment_id]["priority"],
                 "score": experiments[run.experiment_id].score.score,
                 "waits_for": run.reason,
+                "group": bodies[run.experiment_id].get("group"),
+                "after": [*bodies[run.experiment_id].get("after", ())],
+                "stashed": rows[run.id].get("stashed") is not None,
             }
             for position, run in enumerate(runs, before + 1)
         ]
@@ -92,3 +105,103 @@ class Queue:
             if before != state:
                 ctx.emit(tx, "queue_changed", "queue", {"state": state})
         return state
+
+    # --- order ------------------------------------------------------------------------------------------------
+
+    def after(self, id: str, first: Sequence[str]) -> None:
+        """Has the runs of an experiment start once others are over: `e3` with success, or `e3:any`; none takes it back.
+
+        Raises:
+            UsageError: for another form, or where experiments would wait for one another.
+            NotFound: for an experiment that is not there.
+        """
+        entries = []
+        for text in first:
+            other, sign, how = text.partition(":")
+            if sign and how != "any":
+                raise UsageError(f"an experiment that comes first is as in e3 or e3:any, not {text!r}")
+            other = self._ctx.need(EXPERIMENT, other).id
+            if self._ctx.need(EXPERIMENT, id).id in self._all_before(other):
+                raise UsageError(f"{id} and {other} would wait for one another", hint=f"perpetual experiments {other}")
+            entries.append(other + sign + how)
+        self._note(EXPERIMENT, id, {"after": [*dict.fromkeys(entries)]})
+
+    def _all_before(self, id: str) -> set[str]:
+        found, left = {id}, [id]
+        while left:
+            known = self._ctx.need(EXPERIMENT, left.pop()).body.get("after", ())
+            fresh = {entry.partition(":")[0] for entry in known} - found
+            found, left = found | fresh, [*left, *fresh]
+        return found
+
+    def join(self, id: str, group: str | None) -> None:
+        """Puts an experiment's runs into a group, or into none. Raises NotFound for a group that was not made."""
+        if group is not None and group not in (known := group_limits(self._ctx)):
+            hint = f"perpetual queue group {shlex.quote(group)} --parallel 1 makes it"
+            raise NotFound(unknown("group", group, known) if known else f"no group {group!r}", hint=hint)
+        self._note(EXPERIMENT, id, {"group": group})
+
+    def groups(self) -> dict[str, int]:
+        """Returns how many runs each group takes at once."""
+        return group_limits(self._ctx)
+
+    def set_group(self, name: str, parallel: int) -> None:
+        """Makes a group that takes so many runs at once, or changes it; 0 holds it.
+
+        Raises:
+            UsageError: for a name or number that does not fit.
+            NotPermitted: where an agent would change what a person has set.
+        """
+        if not (name.isprintable() and 0 < len(name) <= 64) or not 0 <= parallel <= 100_000:
+            raise UsageError("a group has a name of 1 to 64 characters, and takes from 0 to 100,000 runs")
+        self._ctx.trust.require("changing the queue")
+        with self._ctx.store.transaction() as tx:
+            found = tx.get("setting", "queue_groups")
+            limits = {} if found is None else dict(found.body["limits"])
+            if name in limits and not is_agent(str(limits[name][1])):
+                person_only(self._ctx, f"changing the group {name} that a person has made")
+            tx.put("setting", "queue_groups", {"limits": {**limits, name: [parallel, self._ctx.actor]}})
+            self._ctx.emit(tx, "queue_changed", name, {"parallel": parallel})
+
+    def prioritise(self, id: str, priority: int) -> None:
+        """Gives a waiting run, or all runs of an experiment, another priority; the higher starts first."""
+        if not -HIGHEST_PRIORITY <= priority <= HIGHEST_PRIORITY:
+            raise UsageError(f"the priority lies between -{HIGHEST_PRIORITY:,} and {HIGHEST_PRIORITY:,}")
+        if identifier(id).startswith("e"):
+            self._note(EXPERIMENT, id, {"priority": priority})
+            return
+        self._need_queued(id)
+        self._note(RUN, id, {"priority": priority})
+
+    def stash(self, id: str, *, until: datetime | None = None) -> None:
+        """Takes a waiting run out of the order of starting, until `enqueue` or a moment; it keeps its reservation.
+
+        Nothing watches the clock: it starts at the first end of a run, or scan, after that moment.
+        """
+        self._need_queued(id)
+        text = "" if until is None else iso(until.replace(microsecond=0))
+        reason = f"it is stashed{' until ' + text if text else ''} (perpetual queue enqueue {id})"
+        self._note(RUN, id, {"stashed": text, "stashed_by": self._ctx.actor, "reason": reason})
+
+    def enqueue(self, id: str) -> None:
+        """Puts a stashed run back. Raises NotPermitted where an agent would lift what a person has stashed."""
+        body = self._need_queued(id).body
+        if body.get("stashed") is not None and not is_agent(str(body.get("stashed_by"))):
+            person_only(self._ctx, f"putting {id} back, which a person has stashed")
+        self._note(RUN, id, {"stashed": None, "reason": None})
+
+    def _need_queued(self, id: str) -> RunRow:
+        run = self._ctx.need(RUN, id)
+        if run.body["status"] != "queued":
+            raise Conflict(f"{run.id} is {run.body['status']} and waits for nothing", hint="perpetual queue")
+        return run
+
+    def _note(self, kind: KindName[Body], id: str, values: Mapping[str, object]) -> None:
+        self._ctx.trust.require("changing the queue")
+        with self._ctx.store.transaction() as tx:
+            row = self._ctx.need(kind, id)
+            if kind == RUN:
+                self._need_queued(id)
+            tx.put(str(kind), row.id, {**cast("Mapping[str, object]", row.body), **values})
+            shown = {name: value for name, value in values.items() if name not in ("reason", "stashed_by")}
+            self._ctx.emit(tx, "queue_changed", row.id, shown)

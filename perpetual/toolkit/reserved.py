@@ -56,6 +56,7 @@ RESERVED: dict[str, frozenset[str]] = {
 # Perpetual's own groups of commands, each with the subcommands that it has itself; plugins add others.
 GROUPS: dict[str, frozenset[str]] = {
     "budget": frozenset({"set"}),
+    "queue": frozenset({"after", "drain", "enqueue", "group", "pause", "priority", "resume", "stash"}),
     "config": frozenset({"set", "show", "unset"}),
     "evidence": frozenset({"add", "list", "refold", "retract"}),
     "hypotheses": frozenset({"add", "list", "show", "update"}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -109,6 +110,14 @@ _LONGEST_LISTED = 200  # characters of a command in a list
     help="Each run in a copy of the approved code; or as methodology says.",
 )
 @click.option("--priority", type=int, help="Waiting runs of a higher one start first.  [default: 0]")
+@click.option(
+    "--after",
+    "first",
+    multiple=True,
+    metavar="ID[:any]",
+    help="Start once this experiment ended with success, or however; may be repeated.",
+)
+@click.option("--group", metavar="NAME", help="Of which so many runs start at once: see queue group.")
 @click.option("--tag", "tags", multiple=True, help="A word to find it by; may be repeated.")
 @click.option("--cwd", metavar="DIR", help="Where to run, below the project's folder.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable for the run; may be repeated.")
@@ -162,6 +171,8 @@ def propose(
     engine: tuple[str, ...],
     isolate: bool | None,
     priority: int | None,
+    first: tuple[str, ...],
+    group: str | None,
     tags: tuple[str, ...],
     cwd: str | None,
     env: tuple[str, ...],
@@ -177,7 +188,8 @@ def propose(
         return
     from perpetual.api import to_json
 
-    made = cli.lab.experiments.propose(
+    propose = partial(
+        cli.lab.experiments.propose,
         hypothesis_id,
         command=command,
         config=json_object(config, "--config"),
@@ -223,6 +235,13 @@ def propose(
         dry_run=dry_run,
         idempotency_key=idempotency_key,
     )
+    if dry_run or (not first and group is None):
+        made = propose()
+    else:
+        with cli.lab.transaction():  # or it could start before it is known what it comes after
+            made = propose()
+            cli.lab.queue.after(made.id, first)
+            cli.lab.queue.join(made.id, group)
     document = {**to_json(made), **({"id": None} if dry_run else {})}
     cli.answer("experiment", document, lambda: _proposed_text(document, verbose=verbose))
 
@@ -237,7 +256,7 @@ def _refuse_design() -> None:
         if name not in taken and value not in (None, ())
     ]
     if flags:
-        named = ", ".join(flags).replace("--tags", "--tag")
+        named = ", ".join(flags).replace("--tags", "--tag").replace("--first", "--after")
         raise UsageError(f"--auto picks by itself and takes no {named}")
 
 

@@ -13,6 +13,7 @@ import click
 from perpetual.api import (
     CliContext,
     NotFound,
+    OpenGroup,
     PerpetualError,
     UsageError,
     json_option,
@@ -20,7 +21,6 @@ from perpetual.api import (
     page_options,
     pass_cli,
     printable,
-    unknown,
 )
 from perpetual.toolkit.causes import reason_with_cause
 from perpetual.toolkit.units import (
@@ -33,6 +33,7 @@ from perpetual.toolkit.units import (
     shown_time,
     start_of,
 )
+from perpetual_cli.queue_order import after, enqueue, group, priority, stash
 from perpetual_cli.words import speaks
 
 if TYPE_CHECKING:
@@ -324,27 +325,50 @@ def wait(cli: CliContext, ids: tuple[str, ...], timeout: str | None) -> int:
     return 1 if _lacking(cli, found) else 0
 
 
-@click.command()
-@click.argument("action", required=False, metavar="[pause|resume|drain]")
+@click.group(cls=OpenGroup, invoke_without_command=True)
 @page_options
 @json_option
 @pass_cli
-def queue(cli: CliContext, action: str | None, limit: int, cursor: str | None) -> None:
-    """Show the queue's state and what waits, in the order of starting; or pause, resume or drain it.
+@click.pass_context
+def queue(ctx: click.Context, cli: CliContext, limit: int, cursor: str | None) -> None:
+    """Show the queue's state and what waits, in the order of starting; or change either.
 
-    The higher priority goes first, then the higher score, then the older run. Paused, nothing is started. Draining,
-    what waits is started and nothing new is taken.
+    The higher priority goes first, then the higher score, then the older run. A run that ends starts what waits, where
+    `queue_moves` is on. Paused, nothing is started. Draining, what waits is started and nothing new is taken.
     """
-    if action is not None:
-        if action not in _QUEUE:
-            raise UsageError(unknown("action on the queue", action, _QUEUE))
-        cli.lab.queue.set_state(_QUEUE[action])
+    if ctx.invoked_subcommand is None:
+        show_queue(cli, limit, cursor)
+
+
+def _state_command(name: str, words: str) -> click.Command:
+    @json_option
+    @pass_cli
+    def change(cli: CliContext) -> None:
+        cli.lab.queue.set_state(_QUEUE[name])
+        show_queue(cli, action=name)
+
+    return click.command(name=name, help=words)(change)
+
+
+for _command in (
+    _state_command("pause", "Start nothing until the queue is resumed; what runs goes on."),
+    _state_command("resume", "Start what waits again."),
+    _state_command("drain", "Start what waits, and take nothing new."),
+    *(priority, stash, enqueue, group, after),
+):
+    queue.add_command(_command)
+
+
+def show_queue(cli: CliContext, limit: int = 100, cursor: str | None = None, *, action: str | None = None) -> None:
+    """Prints the queue's state and a page of what waits."""
     state = cli.lab.queue.state()
     page = cli.lab.queue.waiting(limit=limit, cursor=cursor)
     places = cli.lab.queue.places(page.items, before=start_of(cursor))
     if not cli.as_json:
         click.echo(f"the queue is {state}")
-    _queue_table(cli, page.items, page.next_cursor, {"state": state, "places": places})
+    _queue_table(
+        cli, page.items, page.next_cursor, {"state": state, "places": places, "groups": cli.lab.queue.groups()}
+    )
     if action == "resume" and page.items:
         cli.progress("perpetual scan starts what has room")
 

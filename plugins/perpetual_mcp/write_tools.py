@@ -7,6 +7,7 @@ what was not approved: that is the lab's own rule, and these tools have no way a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Annotated, Literal
 
 from perpetual import Lab
@@ -172,6 +173,8 @@ def perpetual_propose(
     no_output: Annotated[Amount | None, "A run that writes nothing for so long is ended; seconds, or 10m."] = None,
     wall: Annotated[Amount | None, "Seconds after which a run is ended; or with a unit: 2h."] = None,
     priority: Annotated[int, "The higher goes first in the queue."] = 0,
+    after: Annotated[list[str] | None, "Start once these have succeeded (e3) or ended (e3:any)."] = None,
+    group: Annotated[str | None, "A group of the queue, with its own limit."] = None,
     title: Annotated[str | None, "A short name; by default the command."] = None,
     tags: Annotated[list[str] | None, "Words to find it by."] = None,
     auto: Annotated[int | None, "Instead of the above: let the lab pick so many replicates by what they teach."] = None,
@@ -195,52 +198,57 @@ def perpetual_propose(
             f"{line['id'] or 'new'}: {plain(line['title'], 80)}: {plain(line['reason'], 120)}" for line in lines
         )
         return fitted(_experiments(lines), told or "nothing is worth proposing: no open hypothesis has room for a run")
-    made = (
-        lab.experiments.rebaseline(rebaseline, notes=notes, dry_run=dry_run, idempotency_key=idempotency_key)
-        if rebaseline is not None
-        else lab.experiments.propose(
-            hypothesis,
-            command=command,
-            title=title,
-            config=config,
-            notes=notes,
-            tags=tags or (),
-            priority=priority,
-            metric=metric,
-            direction=direction,
-            mde=mde,
-            noise=noise,
-            tau=tau,
-            baseline=baseline,
-            baseline_runs=baseline_runs,
-            paired=paired,
-            items=items,
-            guards=guards or (),
-            stop_rule=stop_rule,
-            runs_of=runs_of,
-            kind=kind,
-            claim=claim,
-            on_crash=on_crash,
-            confirmation=confirmation,
-            underpowered=underpowered,
-            changes=changes,
-            extends=extends,
-            replicates=replicates,
-            cost_run_hours=None if cost is None else hours_of(_text_of(cost), "cost"),
-            gpus=gpus,
-            gpu_memory_bytes=None if gpu_memory is None else bytes_of(_text_of(gpu_memory), "gpu_memory"),
-            cpus=cpus,
-            memory_bytes=None if memory is None else bytes_of(_text_of(memory), "memory"),
-            nodes=nodes,
-            scheduler=scheduler,
-            engine=engine,
-            isolate=isolate,
-            no_output_s=None if no_output is None else seconds_of(_text_of(no_output), "no_output"),
-            wall_s=None if wall is None else seconds_of(_text_of(wall), "wall"),
-            dry_run=dry_run,
-            idempotency_key=idempotency_key,
+    orders = bool(after or group) and not dry_run
+    with lab.transaction() if orders else nullcontext():
+        made = (
+            lab.experiments.rebaseline(rebaseline, notes=notes, dry_run=dry_run, idempotency_key=idempotency_key)
+            if rebaseline is not None
+            else lab.experiments.propose(
+                hypothesis,
+                command=command,
+                title=title,
+                config=config,
+                notes=notes,
+                tags=tags or (),
+                priority=priority,
+                metric=metric,
+                direction=direction,
+                mde=mde,
+                noise=noise,
+                tau=tau,
+                baseline=baseline,
+                baseline_runs=baseline_runs,
+                paired=paired,
+                items=items,
+                guards=guards or (),
+                stop_rule=stop_rule,
+                runs_of=runs_of,
+                kind=kind,
+                claim=claim,
+                on_crash=on_crash,
+                confirmation=confirmation,
+                underpowered=underpowered,
+                changes=changes,
+                extends=extends,
+                replicates=replicates,
+                cost_run_hours=None if cost is None else hours_of(_text_of(cost), "cost"),
+                gpus=gpus,
+                gpu_memory_bytes=None if gpu_memory is None else bytes_of(_text_of(gpu_memory), "gpu_memory"),
+                cpus=cpus,
+                memory_bytes=None if memory is None else bytes_of(_text_of(memory), "memory"),
+                nodes=nodes,
+                scheduler=scheduler,
+                engine=engine,
+                isolate=isolate,
+                no_output_s=None if no_output is None else seconds_of(_text_of(no_output), "no_output"),
+                wall_s=None if wall is None else seconds_of(_text_of(wall), "wall"),
+                dry_run=dry_run,
+                idempotency_key=idempotency_key,
+            )
         )
-    )
+        if orders:  # with it, or it could start before it is known what it comes after
+            lab.queue.after(made.id, after or ())
+            lab.queue.join(made.id, group)
     line = {**experiment_line(made), **({"id": None} if dry_run else {})}
     ahead = waiting([made.id]) if made.status == "proposed" else ""
     ahead = "nothing was written" if dry_run else ahead

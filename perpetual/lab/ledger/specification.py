@@ -12,7 +12,7 @@ from perpetual.errors import UsageError, unknown
 from perpetual.toolkit.limits import LONGEST_COMMAND, fits, fits_tags, fits_text
 from perpetual.toolkit.units import LONGEST_S, bounded, finite
 
-__all__ = ["LONGEST_GIVEN_TITLE", "MOST_RUN_HOURS", "Specification"]
+__all__ = ["HIGHEST_PRIORITY", "LONGEST_GIVEN_TITLE", "MOST_RUN_HOURS", "Specification"]
 
 _KINDS = ("gaussian", "binary")
 _CLAIMS = ("improves", "at_least", "value", "any", "none")
@@ -30,7 +30,7 @@ _MOST_GPUS = 10_000
 _MOST_CPUS = 100_000
 _MOST_NODES = 100_000
 _MOST_BYTES = 2**60
-_HIGHEST_PRIORITY = 1_000_000_000  # and the lowest below 0: every reader of the record takes it as a number
+HIGHEST_PRIORITY = 1_000_000_000  # and the lowest below 0: every reader of the record takes it as a number
 
 # What an extension says of itself; everything else it takes over from the experiment that it extends.
 _OF_AN_EXTENSION = frozenset({"extends", "title", "notes", "tags", "priority", "replicates"})
@@ -122,8 +122,8 @@ class Specification:
                 raise UsageError(f"{name!r} cannot be set as a variable of the environment", hint="as in LR=0.1")
 
     def _check_numbers(self) -> None:
-        if not -_HIGHEST_PRIORITY <= self.priority <= _HIGHEST_PRIORITY:
-            raise UsageError(f"the priority lies between -{_HIGHEST_PRIORITY:,} and {_HIGHEST_PRIORITY:,}")
+        if not -HIGHEST_PRIORITY <= self.priority <= HIGHEST_PRIORITY:
+            raise UsageError(f"the priority lies between -{HIGHEST_PRIORITY:,} and {HIGHEST_PRIORITY:,}")
         for name, value, above in (("mde", self.mde, True), ("noise", self.noise, False), ("tau", self.tau, False)):
             if value is not None:
                 finite(value, name, above=0.0 if above else None, minimum=None if above else 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from perpetual.lab.context import Context
 from perpetual.lab.ledger.runs import RunRecords
@@ -14,6 +14,7 @@ from perpetual.records import Listing, Run, from_json
 if TYPE_CHECKING:
     from perpetual.documents.provenance import Provenance
     from perpetual.documents.runs import Logs, RunPlan
+    from perpetual.records.states import RunStatus
     from perpetual.slots.analyser import MetricValue
 
 __all__ = ["Runs"]
@@ -47,7 +48,7 @@ class Runs:
         page = self._records.list(status=status, experiment_id=experiment_id, limit=limit, cursor=cursor)
         seen = [as_seen(self._ctx, run.id, run.status, run.reason) for run in page.items]
         items = [
-            run if now == (run.status, run.reason) else replace(run, status=now[0], reason=now[1])
+            run if now == (run.status, run.reason) else replace(run, status=cast("RunStatus", now[0]), reason=now[1])
             for run, now in zip(page.items, seen, strict=True)
         ]
         return Listing(tuple(items), page.next_cursor)

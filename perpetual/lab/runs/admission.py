@@ -16,6 +16,7 @@ from perpetual.lab.engines.placing import Surveys, need_of, placer_of, request_o
 from perpetual.lab.engines.schedulers import is_of_this_machine, queues, scheduler_name, scheduler_of
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, RunRow
 from perpetual.lab.ledger.runs import RunRecords
+from perpetual.lab.runs.order import keeps_back
 from perpetual.science.strategies import uniform
 from perpetual.slots.placement import Lease, QueuedRun, Waits
 from perpetual.slots.scheduler import LaunchError
@@ -62,7 +63,7 @@ class Moment:
         ranked = []
         for run in self._queued:
             id = run.body["experiment_id"]
-            ranked.append((self.rank(id, self._waiting[id], run.number), run))
+            ranked.append((self.rank(id, self._waiting[id], run.number, run), run))
         return sorted(ranked, key=lambda each: each[0])
 
     @cached_property
@@ -83,14 +84,18 @@ class Moment:
                 found[baseline] = max(found.get(baseline, 0.0), body["score"]["score"] or 0.0)
         return found
 
-    def rank(self, id: str, body: ExperimentBody, number: float) -> tuple[float, float, float]:
+    def rank(
+        self, id: str, body: ExperimentBody, number: float, run: RunRow | None = None
+    ) -> tuple[float, float, float]:
         """Returns the place of a run of that number in the queue, the first being the smallest."""
+        own = None if run is None else run.body.get("priority")
+        priority = body["priority"] if own is None else own
         baseline = body["design"]["baseline"]
         group = id if id in self._compared else baseline if isinstance(baseline, str) else None
         if group is None:
-            return (-body["priority"], -(body["score"]["score"] or 0.0), number)
+            return (-priority, -(body["score"]["score"] or 0.0), number)
         lot = number if math.isinf(number) else uniform(self._ctx.config.project_id, group, number)
-        return (-body["priority"], -self._compared.get(group, body["score"]["score"] or 0.0), lot)
+        return (-priority, -self._compared.get(group, body["score"]["score"] or 0.0), lot)
 
 
 def room(
@@ -113,7 +118,7 @@ def room(
         scheduler_of(ctx, experiment)
     except PluginError as problem:
         return Waits(problem.message)
-    waits_for = held_back(ctx, experiment, moment)
+    waits_for = held_back(ctx, experiment, moment, run)
     if waits_for is not None:
         return Waits(waits_for)
     need = need_of(experiment, wanted)
@@ -133,7 +138,7 @@ def _before(
     ctx: Context, experiment: ExperimentRow, moment: Moment, run: RunRow | None, placer: str | None
 ) -> Iterator[QueuedRun]:
     """Yields the queued runs before this one, of the same placement, that nothing but GPUs can hold back."""
-    own = moment.rank(experiment.id, experiment.body, float("inf") if run is None else run.number)
+    own = moment.rank(experiment.id, experiment.body, float("inf") if run is None else run.number, run)
     for rank, other in moment.queue:
         if rank >= own:
             return
@@ -145,14 +150,17 @@ def _before(
             is_rival = need is not None and placer_of(ctx, theirs) == placer
         except PluginError:
             continue  # its scheduler is gone: it keeps no device from others
-        if need is not None and is_rival and held_back(ctx, theirs, moment) is None:
+        if need is not None and is_rival and held_back(ctx, theirs, moment, other) is None:
             yield QueuedRun(theirs.id, need)
 
 
-def held_back(ctx: Context, experiment: ExperimentRow, moment: Moment) -> str | None:
+def held_back(ctx: Context, experiment: ExperimentRow, moment: Moment, run: RunRow | None = None) -> str | None:
     """Returns what a run waits for whatever the GPUs are like; None if nothing but them can hold it back."""
     if moment.queue_state == "paused":
         return "the queue is paused (perpetual queue resume)"
+    why = keeps_back(ctx, experiment, run, moment.busy)
+    if why is not None:
+        return why
     most = ctx.config.methodology["max_concurrent_runs"]
     if len(moment.live) >= most:
         return f"{len(moment.live)} runs are live, and max_concurrent_runs is {most}"

@@ -204,7 +204,8 @@ def _turn_of(ctx: Context, run_id: str, surveys: Surveys) -> _Turn:
     while turn is None:
         experiment = ctx.need(EXPERIMENT, ctx.need(RUN, run_id).body["experiment_id"])
         wanted = wanted_gpus(ctx.need(RUN, run_id))
-        if needs_driver(experiment, wanted, surveys) and held_back(ctx, experiment, Moment(ctx)) is None:
+        run = ctx.need(RUN, run_id)
+        if needs_driver(experiment, wanted, surveys) and held_back(ctx, experiment, Moment(ctx), run) is None:
             surveys.of(experiment).ask()  # now: it may hang, and no transaction waits for it
         turn = _try_start(ctx, run_id, surveys)
     return turn
@@ -225,7 +226,7 @@ def _try_start(ctx: Context, run_id: str, surveys: Surveys) -> _Turn | None:
             wanted = wanted_gpus(run)
             moment = Moment(ctx)
             is_unasked = needs_driver(experiment, wanted, surveys)
-            if is_unasked and held_back(ctx, experiment, moment) is None:
+            if is_unasked and held_back(ctx, experiment, moment, run) is None:
                 return None
             why = ExperimentRecords(ctx).why_not_approved(experiment)
             if why is not None:

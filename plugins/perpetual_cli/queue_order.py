@@ -1,0 +1,100 @@
+"""Subcommands of `queue` that change what starts when: priority, stash, enqueue, group, after."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from perpetual.api import CliContext, UsageError, json_option, pass_cli
+from perpetual.toolkit.units import posix_of, seconds_of
+
+__all__ = ["after", "enqueue", "group", "priority", "stash"]
+
+_NUMBERS = {"ignore_unknown_options": True}  # -5 is a priority
+
+
+@click.command(context_settings=_NUMBERS)
+@click.argument("id", metavar="ID")
+@click.argument("priority", type=int)
+@json_option
+@pass_cli
+def priority(cli: CliContext, id: str, priority: int) -> None:
+    """Give the waiting run ID, or all runs of the experiment ID, another PRIORITY; the higher starts first."""
+    cli.lab.queue.prioritise(id, priority)
+    _show(cli)
+
+
+@click.command()
+@click.argument("ids", nargs=-1, required=True, metavar="RUN...")
+@click.option("--until", metavar="TIME", help="A time such as 90m or 2h from now, or 2027-01-31T08:00:00Z.")
+@json_option
+@pass_cli
+def stash(cli: CliContext, ids: tuple[str, ...], until: str | None) -> None:
+    """Hold waiting runs back until they are enqueued; after --until the next end of a run, or scan, starts them."""
+    moment = None if until is None else _moment(until)
+    with cli.lab.transaction():
+        for id in ids:
+            cli.lab.queue.stash(id, until=moment)
+    _show(cli)
+
+
+@click.command()
+@click.argument("ids", nargs=-1, required=True, metavar="RUN...")
+@json_option
+@pass_cli
+def enqueue(cli: CliContext, ids: tuple[str, ...]) -> None:
+    """Put stashed runs back into the queue."""
+    with cli.lab.transaction():
+        for id in ids:
+            cli.lab.queue.enqueue(id)
+    _show(cli)
+    _hint(cli)
+
+
+@click.command()
+@click.argument("name")
+@click.option("--parallel", type=int, required=True, metavar="N", help="How many of its runs may be live; 0 holds it.")
+@json_option
+@pass_cli
+def group(cli: CliContext, name: str, parallel: int) -> None:
+    """Make the group NAME, of which so many runs start at once, or change it; `propose --group NAME` joins it."""
+    cli.lab.queue.set_group(name, parallel)
+    _show(cli)
+
+
+@click.command()
+@click.argument("id", metavar="EXPERIMENT")
+@click.argument("first", nargs=-1, metavar="[FIRST]...")
+@json_option
+@pass_cli
+def after(cli: CliContext, id: str, first: tuple[str, ...]) -> None:
+    """Start the runs of EXPERIMENT once those of FIRST have ended with success (e3), or however (e3:any).
+
+    Without FIRST, it comes after nothing.
+    """
+    cli.lab.queue.after(id, first)
+    _show(cli)
+    _hint(cli)
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromtimestamp(posix_of(text), UTC)
+    except (ValueError, OverflowError, OSError):
+        pass
+    try:
+        return datetime.now(UTC) + timedelta(seconds=seconds_of(text, "--until"))
+    except OverflowError as problem:
+        raise UsageError(f"--until {text} lies beyond all calendars", hint="as in --until 2h") from problem
+
+
+def _show(cli: CliContext) -> None:
+    from perpetual_cli.runs import show_queue
+
+    show_queue(cli)
+
+
+def _hint(cli: CliContext) -> None:
+    if not cli.lab.queue.moves():
+        cli.progress("perpetual scan starts what has room")
