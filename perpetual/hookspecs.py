@@ -411,6 +411,21 @@ def perpetual_event(event: Event, lab: Lab, options: Mapping[str, object]) -> No
 
 
 @hookspec
+def perpetual_scan(lab: Lab) -> None:
+    """Catches up with what a bundled plugin keeps outside the record; asked at the beginning of each scan.
+
+    When: before the runs are looked at, in a project that is not held. Return: nothing. Failure: the next scan asks
+    again. Plugins of other distributions are not asked: a service is theirs.
+
+    Example::
+
+        @hookimpl
+        def perpetual_scan(lab):
+            record_what_was_left(lab)
+    """
+
+
+@hookspec
 def perpetual_options() -> dict[str, Option]:
     """Names options of the plugin itself, for its observers, commands and services.
 

@@ -42,6 +42,7 @@ from perpetual_devkit.documents import (
     PluginsSearch,
     Uninstall,
 )
+from perpetual_export.documents import Export
 from perpetual_optuna.documents import SweepPruned
 from perpetual_report.documents import Comparison, Report, Verification
 from perpetual_scorers.documents import (
@@ -94,6 +95,7 @@ DOCUMENTS: dict[str, Any] = {
     "evidence_list": Page[Evidence],
     "experiment": Experiment,
     "experiments": Page[Experiment],
+    "export": Export,
     "gc": Gc,
     "gpu_status": readable(GpuStatus),
     "hypotheses": Page[Hypothesis],

@@ -29,6 +29,7 @@ from perpetual.lab.permissions import actor_name
 from perpetual.lab.trust import VARIABLE
 from perpetual.registry import Registry
 from perpetual.toolkit.named_path import named_path
+from perpetual.toolkit.reserved import is_bundled
 
 if TYPE_CHECKING:
     from perpetual.catalogue import Offer
@@ -274,6 +275,9 @@ class Lab(AbstractContextManager["Lab"]):
         """
         from perpetual.lab.runs import reconcile
 
+        if not self.context.trust.is_held:
+            for name in filter(is_bundled, self.registry.implementers("perpetual_scan")):
+                self.registry.ask(name, "perpetual_scan", lab=self)
         answer = reconcile.record(self.context, self.feed.deliver, analyse=analyse, first=first)
         self.feed.deliver()
         return answer

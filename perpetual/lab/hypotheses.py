@@ -18,7 +18,7 @@ from perpetual.lab.ledger.hypotheses import (
     tags_of,
 )
 from perpetual.lab.redaction import CHECKED
-from perpetual.records import Hypothesis, Listing, Prediction, to_json
+from perpetual.records import Hypothesis, Listing, Paged, Prediction, to_json
 from perpetual.toolkit.limits import fits
 from perpetual.toolkit.units import bounded, finite
 
@@ -27,7 +27,7 @@ __all__ = ["Hypotheses"]
 _LARGEST_PARAMS = 64 * 1024  # bytes of JSON
 
 
-class Hypotheses:
+class Hypotheses(Paged[Hypothesis]):
     """Claims, and the confidence that their evidence gives them."""
 
     def __init__(self, ctx: Context) -> None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from perpetual.records.lines import one_line
+from perpetual.records.listing import Listing, Paged, every
 
 if TYPE_CHECKING:
     from perpetual.records.experiment import Design, Experiment, Resources, Score
@@ -35,11 +36,13 @@ __all__ = [
     "Json",
     "Listing",
     "Note",
+    "Paged",
     "Prediction",
     "Resources",
     "Run",
     "Score",
     "Verdict",
+    "every",
     "from_json",
     "one_line",
     "to_json",
@@ -73,16 +76,6 @@ _NESTED = {
     ("Experiment", "score"): "Score",
     ("Run", "git"): "GitState",
 }
-
-T = TypeVar("T")
-
-
-class Listing(NamedTuple, Generic[T]):
-    """A page of records; `next_cursor` is None on the last one."""
-
-    items: tuple[T, ...]
-    next_cursor: str | None
-
 
 R = TypeVar("R")
 

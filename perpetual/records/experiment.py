@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from perpetual.records.lines import one_line
+from perpetual.records.listing import Shown
 from perpetual.records.states import ExperimentStatus
 
 __all__ = ["Design", "Experiment", "Resources", "Score"]
@@ -72,7 +73,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Experiment:
+class Experiment(Shown):
     """A command with a prediction. `status` and `runs` are folds of its runs."""
 
     id: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from perpetual.records.listing import Shown
 from perpetual.records.states import Decider, HypothesisStatus
 
 __all__ = ["Hypothesis", "Prediction"]
@@ -23,7 +24,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
-class Hypothesis:
+class Hypothesis(Shown):
     """A claim and what the ledger says of it. `confidence` and everything after it are folds of the evidence."""
 
     id: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from perpetual.records.listing import Shown
 from perpetual.records.states import EvidenceKind
 
 __all__ = ["Debit", "Event", "Evidence"]
@@ -13,7 +14,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Shown):
     """One row of the ledger. `log_bayes_factor` is the change in log odds that it made when it was added."""
 
     id: str
@@ -39,7 +40,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Debit:
+class Debit(Shown):
     """One line of the budget's ledger: a reservation, or the settlement that ends it."""
 
     id: str
@@ -53,7 +54,7 @@ class Debit:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class Event(Shown):
     """One line of the feed."""
 
     seq: int

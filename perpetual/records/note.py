@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from perpetual.records.listing import Shown
 from perpetual.records.states import NoteStatus, Outcome
 
 __all__ = ["Note", "Verdict"]
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Note(Shown):
     """A memory note; its path is its identity."""
 
     path: str

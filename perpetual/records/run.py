@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from perpetual.records.listing import Shown
 from perpetual.records.states import RunStatus
 
 __all__ = ["GitState", "Run"]
@@ -21,7 +22,7 @@ class GitState:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Run(Shown):
     """One process. `pid` is the command's; the supervisor's identity is in the run's folder."""
 
     id: str

@@ -42,7 +42,7 @@ RESERVED: dict[str, frozenset[str]] = {
     "mcp": frozenset({"mcp"}),
     "mcp_tool": frozenset({"perpetual_report"}),
     "memory": frozenset({"git"}),
-    "metric_reader": frozenset({"csv-file", "metrics-log", "results-file", "stdout-json", "stdout-text"}),
+    "metric_reader": frozenset({"csv-file", "loggers", "metrics-log", "results-file", "stdout-json", "stdout-text"}),
     "placement": frozenset({"gpus"}),
     "proposer": frozenset({"full-scale", "grid", "noise-floor", "proxies"}),
     "redactor": frozenset({"secrets"}),

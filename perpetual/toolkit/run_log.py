@@ -1,7 +1,7 @@
 """`perpetual.log`: a run's own metrics, one JSON line a call, appended to the file that PERPETUAL_METRICS names.
 
 Imported by training scripts, so it imports next to nothing: not even `json`, which would double the cost of the first
-line. Outside a run (without PERPETUAL_METRICS) it does nothing.
+line. Outside a run (without PERPETUAL_METRICS) it does nothing, unless `perpetual.init` has begun one.
 
 A line is written whole by one call on an append-only file: threads, forked workers and other processes may log to the
 same file. A process that is killed leaves at most one torn line at the end of the file; the next writer begins a
@@ -32,6 +32,7 @@ _PROJECT = f"{os.sep}.perpetual{os.sep}"
 _EXACT_BITS = 63  # a longer integer breaks other readers of the file
 
 _failed = False
+sink: str | None = None  # where lines go outside a launched run: set by `perpetual.init`, for this process alone
 
 
 def log(**values: object) -> None:
@@ -43,7 +44,7 @@ def log(**values: object) -> None:
 
     Raises nothing: a line that cannot be written is named once on standard error, and the run goes on.
     """
-    path = os.environ.get("PERPETUAL_METRICS")
+    path = os.environ.get("PERPETUAL_METRICS") or sink
     if not path:
         return
     line = (_encoded(values, 0) + "\n").encode("ascii")

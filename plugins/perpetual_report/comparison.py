@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from perpetual.documents.ledger import Effect
     from perpetual_report.documents import ArmMetric, ComparedArm, ComparedPair, Comparison, Difference, RunLeftOut
 
-__all__ = ["Table", "compare", "markdown_of", "tables_of"]
+__all__ = ["Table", "compare", "flat", "markdown_of", "options_of", "tables_of"]
 
 _MOST_ARMS, _MOST_METRICS, _RUNS_NAMED, _MANY_PAIRS = 12, 30, 12, 12
 _LEVEL = "95 % Student-t intervals; each pair by itself, unadjusted for how many pairs there are."
@@ -237,14 +237,14 @@ def _differences(arms: Sequence[Arm]) -> Iterable[Difference]:
 def _described(arm: Arm) -> dict[str, object]:
     experiment = arm.experiment
     fields: dict[str, object] = {"hypothesis": experiment.hypothesis_id} if experiment.hypothesis_id else {}
-    fields |= _command(experiment.command)
+    fields |= options_of(experiment.command)
     for name, table in (
         ("config", experiment.config),
         ("env", experiment.env),
         ("resources", to_json(experiment.resources)),
         ("design", to_json(experiment.design)),
     ):
-        fields |= _flat(name, table)
+        fields |= flat(name, table)
     fields["cwd"] = experiment.cwd
     commits = {run.git.commit for run in arm.runs if run.git.commit}
     fields["code commit"] = ", ".join(sorted(commits)) or None
@@ -260,7 +260,7 @@ def _described(arm: Arm) -> dict[str, object]:
     return fields
 
 
-def _command(command: str | None) -> dict[str, object]:
+def options_of(command: str | None) -> dict[str, object]:
     """Returns a command's options by name and its other words by place, so that an option more shifts nothing."""
     if command is None:
         return {"command": None}
@@ -301,13 +301,13 @@ def _last(fields: Mapping[str, object], name: str) -> str:
     return next(key for key in reversed([*fields]) if key == name or key.startswith(f"{name} ("))
 
 
-def _flat(name: str, value: object) -> dict[str, object]:
+def flat(name: str, value: object) -> dict[str, object]:
     """Returns nested settings as dotted names."""
     if not isinstance(value, Mapping):
         return {name: value}
     fields: dict[str, object] = {}
     for key, item in value.items():
-        fields |= _flat(f"{name}.{key}", item)
+        fields |= flat(f"{name}.{key}", item)
     return fields
 
 

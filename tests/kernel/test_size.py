@@ -14,8 +14,8 @@ KERNEL = Path(__file__).parents[2] / "perpetual"
 OTHERS = {"lab", "documents", "science", "toolkit", "cli", "loop"}
 SLACK = 500  # lines by which a limit may be above the size: what has left is not to come back unseen
 
-KERNEL_LIMIT = 38_900
-HOST_LIMIT = 7_050
+KERNEL_LIMIT = 39_999
+HOST_LIMIT = 7_200
 
 
 def _lines(*, host: bool) -> int:

@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("perpetual", "plugins", "harness_templates")
 SLACK = 40  # uses by which a limit may be above the count: what has gone is not to come back unseen
 
-ANY_LIMIT = 315
-SIGNATURES_LIMIT = 19
+ANY_LIMIT = 316
+SIGNATURES_LIMIT = 20
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 

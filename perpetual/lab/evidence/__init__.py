@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import HYPOTHESIS
 from perpetual.lab.ledger.evidence import EvidenceRecords
-from perpetual.records import Evidence, Listing
+from perpetual.records import Evidence, Listing, Paged
 
 if TYPE_CHECKING:
     from perpetual.documents.ledger import Effect, Refolded
@@ -20,7 +20,7 @@ __all__ = ["EvidenceLedger"]
 Moved: TypeAlias = "list[Refolded]"  # hypotheses with their stored and their new fold
 
 
-class EvidenceLedger:
+class EvidenceLedger(Paged[Evidence]):
     """The ledger of evidence: rows are added and taken back, never changed."""
 
     def __init__(self, ctx: Context) -> None:

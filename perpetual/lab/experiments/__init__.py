@@ -10,7 +10,7 @@ from perpetual.lab.kinds import EXPERIMENT
 from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.specification import Specification
 from perpetual.lab.permissions import person_only, withholds
-from perpetual.records import Experiment, Listing
+from perpetual.records import Experiment, Listing, Paged
 from perpetual.toolkit.units import identifier
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Experiments"]
 
 
-class Experiments:
+class Experiments(Paged[Experiment]):
     """Experiments: proposed by anyone, approved by a person, run by `lab.runs`."""
 
     def __init__(self, ctx: Context) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from perpetual.lab.context import Context
 from perpetual.lab.ledger.runs import RunRecords
-from perpetual.records import Listing, Run, from_json
+from perpetual.records import Listing, Paged, Run, from_json
 
 if TYPE_CHECKING:
     from perpetual.documents.provenance import Provenance
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Runs"]
 
 
-class Runs:
+class Runs(Paged[Run]):
     """Runs, one process each: started, watched and ended."""
 
     def __init__(self, ctx: Context) -> None:
@@ -52,6 +53,17 @@ class Runs:
             for run, now in zip(page.items, seen, strict=True)
         ]
         return Listing(tuple(items), page.next_cursor)
+
+    def df(self, *, library: str | None = None) -> Any:
+        """Returns a data frame, one row a run with its experiment's parameters and its metrics, newest first.
+
+        Args:
+            library: `pandas` or `polars`; None takes pandas where it is installed, else polars.
+
+        Raises:
+            PerpetualError: (frames_missing) with the command that installs one, where there is none.
+        """
+        return import_module("perpetual_export.frames").frame(self._ctx, library)
 
     def live(self) -> Sequence[Run]:
         """Returns the runs that are queued, launching or running, oldest first."""

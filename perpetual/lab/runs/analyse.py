@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
@@ -14,7 +13,7 @@ from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.hypotheses import HypothesisRecords
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.memory import Notes
-from perpetual.records import ENDED, Listing, Run, from_json
+from perpetual.records import ENDED, Run, every, from_json
 from perpetual.slots.analyser import Analyser
 from perpetual.toolkit.contained import limited
 
@@ -68,8 +67,8 @@ def _conclude(ctx: Context, analysers: list[tuple[str, Analyser]], hypothesis: H
     record = HypothesisRecords(ctx).get(hypothesis.id)
     if record.status != hypothesis.body["status"]:
         return  # it was opened again meanwhile, or its verdict has changed: the next look sees it
-    evidence = _every(EvidenceRecords(ctx).list, record.id)
-    experiments = _every(ExperimentRecords(ctx).list, record.id)
+    evidence = [*every(EvidenceRecords(ctx).list, hypothesis_id=record.id)]
+    experiments = [*every(ExperimentRecords(ctx).list, hypothesis_id=record.id)]
     path = f"{_folder(ctx)}/{record.id}.md"
     for name, analyser in analysers:
         try:
@@ -83,16 +82,6 @@ def _conclude(ctx: Context, analysers: list[tuple[str, Analyser]], hypothesis: H
     with ctx.store.transaction() as tx:
         fresh = ctx.need(HYPOTHESIS, record.id)
         tx.put(HYPOTHESIS, record.id, {**fresh.body, "noted": record.status}, expect_revision=fresh.revision)
-
-
-def _every(pages: Callable[..., Listing[_Record]], hypothesis_id: str) -> list[_Record]:
-    """Returns all of a hypothesis's records: a verdict is described from the whole of its case."""
-    page = pages(hypothesis_id=hypothesis_id, limit=PAGE_ITEMS)
-    found = [*page.items]
-    while page.next_cursor is not None:
-        page = pages(hypothesis_id=hypothesis_id, limit=PAGE_ITEMS, cursor=page.next_cursor)
-        found += page.items
-    return found
 
 
 def _folder(ctx: Context) -> str:

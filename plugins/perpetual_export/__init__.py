@@ -1,0 +1,1 @@
+"""Tables out of the record, ad-hoc runs and notebooks."""

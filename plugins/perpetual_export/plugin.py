@@ -1,0 +1,33 @@
+"""Entry point: offers `export`, and records ad-hoc runs that were left over; imports nothing heavy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perpetual.api import Provider, hookimpl
+
+if TYPE_CHECKING:
+    from perpetual import Lab
+
+
+@hookimpl
+def perpetual_commands() -> list[Provider]:
+    """Offers `perpetual export`."""
+    return [
+        Provider(
+            "command",
+            "export",
+            "perpetual_export.command:export",
+            "Write runs, experiments, hypotheses or evidence as a table.",
+            requires=("report",),
+        )
+    ]
+
+
+@hookimpl
+def perpetual_scan(lab: Lab) -> None:
+    """Records the ad-hoc runs whose process ended without doing so; looks at one folder."""
+    if (lab.root / ".perpetual" / "adhoc").is_dir():
+        from perpetual_export.left_over import collect
+
+        collect(lab)
