@@ -15,6 +15,8 @@ def perpetual_metric_readers() -> list[Provider]:
                  "JSON lines that the run appended to PERPETUAL_METRICS", order=20),
         Provider("metric_reader", "csv-file", "perpetual_metrics.readers:csv_file",
                  "the last row of results.csv or metrics.csv in the run's folder or working directory", order=25),
+        Provider("metric_reader", "loggers", "perpetual_metrics.loggers:build",
+                 "files of TensorBoard, W&B, MLflow, and CSV loggers, below both", order=27),
         Provider("metric_reader", "stdout-json", "perpetual_metrics.readers:stdout_json",
                  "JSON lines on standard output", order=30),
         Provider("metric_reader", "stdout-text", "perpetual_metrics.readers:stdout_text",

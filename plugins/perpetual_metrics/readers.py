@@ -87,7 +87,7 @@ def _content(path: Path, newer_than_s: float | None, limit_bytes: int) -> _Conte
         raise
     found = os.fstat(descriptor)
     with os.fdopen(descriptor, "rb") as file:
-        if newer_than_s is not None and found.st_mtime < newer_than_s - _slack_s(found.st_mtime_ns):
+        if newer_than_s is not None and found.st_mtime < newer_than_s - slack_s(found.st_mtime_ns):
             return None
         skipped = max(0, found.st_size - limit_bytes)
         lines = 0
@@ -101,7 +101,7 @@ def _content(path: Path, newer_than_s: float | None, limit_bytes: int) -> _Conte
         return _Content(file.read(limit_bytes), lines + 1)
 
 
-def _slack_s(mtime_ns: int) -> float:
+def slack_s(mtime_ns: int) -> float:
     """Returns how much older than its write a file may look, in seconds; an older one was left by the run before."""
     return _TICK_S if mtime_ns % 1_000_000_000 else _WHOLE_SECONDS_S
 
@@ -219,10 +219,11 @@ class CsvFile(_Limited):
             for name in ("results.csv", "metrics.csv"):
                 content = _content(place / name, folder.started_at_s, self._limit_bytes)
                 if content is not None and content.first_line == 1:  # without its first row nothing has a name
-                    return self._table(content.data, name)
+                    return self.table(content.data, name)
         return {}
 
-    def _table(self, data: bytes, file: str) -> dict[str, MetricValue]:
+    def table(self, data: bytes, file: str) -> dict[str, MetricValue]:
+        """Returns the last value in each column of a table."""
         lines = data.decode("utf-8-sig", "replace").replace("\0", "\ufffd").splitlines(keepends=True)
         rows = csv.reader(lines)
         found: dict[str, MetricValue] = {}

@@ -12,7 +12,7 @@ import pytest
 from perpetual import Lab
 from perpetual.api import Draft, Experiment, Hypothesis, MetricReader
 from perpetual.testing.analysis import AnalyserContract, MetricReaderContract, ProposerContract
-from perpetual_metrics import analyser, proposer, readers, rules
+from perpetual_metrics import analyser, loggers, proposer, readers, rules
 
 
 @pytest.mark.parametrize("build", [readers.results_file, readers.metrics_log, readers.stdout_json, readers.stdout_text])
@@ -39,6 +39,15 @@ class TestCsvReader(MetricReaderContract):
     def reader(self) -> MetricReader:
         """The reader of tables."""
         return readers.csv_file({})
+
+
+class TestLoggers(MetricReaderContract):
+    """`loggers`."""
+
+    @pytest.fixture
+    def reader(self) -> MetricReader:
+        """The reader of training loggers' files."""
+        return loggers.build({})
 
 
 class TestRuleAnalyser(AnalyserContract):
