@@ -55,13 +55,8 @@ def signed(whole: int) -> int:
 
 
 def float_of(data: bytes) -> float:
-    """Returns a 32-bit float as the shortest decimal that is the same one: 0.1, and not 0.10000000149011612."""
-    (value,) = struct.unpack("<f", data)
-    for digits in range(6, 10):
-        short = float(f"{value:.{digits}g}")
-        if abs(short) < 3.4e38 and struct.pack("<f", short) == data:
-            return short
-    return float(value)
+    """Returns a 32-bit float."""
+    return float(struct.unpack("<f", data)[0])
 
 
 def double_of(data: bytes) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from perpetual import Lab
 from perpetual.api import Draft, Experiment, Hypothesis, MetricReader
 from perpetual.testing.analysis import AnalyserContract, MetricReaderContract, ProposerContract
 from perpetual_metrics import analyser, loggers, proposer, readers, rules
+from perpetual_metrics.event_files import crc32c
 
 
 @pytest.mark.parametrize("build", [readers.results_file, readers.metrics_log, readers.stdout_json, readers.stdout_text])
@@ -42,12 +44,42 @@ class TestCsvReader(MetricReaderContract):
 
 
 class TestLoggers(MetricReaderContract):
-    """`loggers`."""
+    """`loggers`, with a table in a folder of its own."""
+
+    def leave(self, place: Path, values: Mapping[str, float]) -> None:
+        """A further row; the first call writes the names."""
+        path = place / "version_0" / "metrics.csv"
+        path.parent.mkdir(exist_ok=True)
+        names = "" if path.exists() else ",".join(["step", *values]) + "\n"
+        with path.open("a") as file:
+            file.write(names + ",".join(["1", *map(repr, values.values())]) + "\n")
 
     @pytest.fixture
     def reader(self) -> MetricReader:
         """The reader of training loggers' files."""
         return loggers.build({})
+
+
+class TestEventFiles(TestLoggers):
+    """`loggers`, with TensorBoard's event files."""
+
+    bits = 32
+
+    def leave(self, place: Path, values: Mapping[str, float]) -> None:
+        """A further record for each value."""
+        with (place / "events.out.tfevents.1.host").open("ab") as file:
+            for name, value in values.items():
+                tag = name.encode()
+                one = b"\x0a" + bytes([len(tag)]) + tag + b"\x15" + struct.pack("<f", value)
+                summary = b"\x0a" + bytes([len(one)]) + one
+                event = b"\x2a" + bytes([len(summary)]) + summary
+                length = struct.pack("<Q", len(event))
+                file.write(length + self._masked(length) + event + self._masked(event))
+
+    @staticmethod
+    def _masked(data: bytes) -> bytes:
+        check = crc32c(data)
+        return struct.pack("<I", ((check >> 15 | check << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
 class TestRuleAnalyser(AnalyserContract):
