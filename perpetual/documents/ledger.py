@@ -56,6 +56,44 @@ class Effect(TypedDict):
     shrunk: NotRequired[float | None]  # drawn towards none, since what looks good when it is stopped is overstated
 
 
+class Spread(TypedDict):
+    """Mean and sd of a metric over `n` runs; the sd is null for one run, or for runs that are bit-equal."""
+
+    mean: float
+    sd: float | None
+    n: int
+
+
+class LeaderboardRow(TypedDict):
+    """An experiment with what extends it; `left_out` counts runs that weigh nothing, by reason."""
+
+    id: str
+    title: str
+    hypothesis_id: str | None
+    status: str
+    tags: list[str]
+    created_at: str
+    metrics: dict[str, Spread]
+    params: dict[str, object]
+    effect: Effect | None
+    metric: str | None  # that its design declares, and which way is better
+    direction: str | None
+    left_out: dict[str, int]
+    experiments: list[str]  # whose runs are pooled
+
+
+class Leaderboard(TypedDict):
+    """Experiments in order; `total` counts those that matched, before `best` cut them."""
+
+    items: list[LeaderboardRow]
+    total: int
+    columns: list[str]  # keys of the rows in which they differ, or that were asked for
+    sort: str | None
+    direction: str | None
+    note: str | None  # what a reader of the first rows must know
+    next_cursor: None
+
+
 class Differing(TypedDict):
     """What something was and is now; null for the one of them that there is not."""
 

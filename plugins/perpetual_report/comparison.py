@@ -6,7 +6,6 @@ Imported by the command and by Python programs that want the same document.
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +14,7 @@ from perpetual.api import Experiment, Run, UsageError, to_json
 from perpetual.science.intervals import Interval, mean_of, paired_difference, welch_difference
 from perpetual.science.versions import ASPECTS, samples_of, unlike
 from perpetual.toolkit.units import shown_number
+from perpetual_report.parameters import command_fields, flat
 from perpetual_report.snapshot import ADOPTED
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def _differences(arms: Sequence[Arm]) -> Iterable[Difference]:
 def _described(arm: Arm) -> dict[str, object]:
     experiment = arm.experiment
     fields: dict[str, object] = {"hypothesis": experiment.hypothesis_id} if experiment.hypothesis_id else {}
-    fields |= options_of(experiment.command)
+    fields |= command_fields(experiment.command)
     for name, table in (
         ("config", experiment.config),
         ("env", experiment.env),
@@ -257,57 +257,6 @@ def _described(arm: Arm) -> dict[str, object]:
             "status": arm.run.status,
             "gpus": ", ".join(arm.run.gpus) or None,
         }
-    return fields
-
-
-def options_of(command: str | None) -> dict[str, object]:
-    """Returns a command's options by name and its other words by place, so that an option more shifts nothing."""
-    if command is None:
-        return {"command": None}
-    fields: dict[str, object] = {}
-    option: str | None = None
-    place = 0
-    for word in shlex.split(command):
-        name, equals, value = word.partition("=")
-        if word.startswith("-") and not _is_number(word):
-            option = None if equals else word
-            fields[_free(fields, f"command {name}")] = value if equals else True
-        elif option is not None:
-            fields[_last(fields, f"command {option}")] = word
-            option = None
-        else:
-            place += 1
-            fields[f"command word {place}"] = word
-    return fields
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
-
-
-def _free(fields: Mapping[str, object], name: str) -> str:
-    """Returns the name, numbered where the same option was given before."""
-    if name not in fields:
-        return name
-    return next(f"{name} ({n})" for n in range(2, len(fields) + 3) if f"{name} ({n})" not in fields)
-
-
-def _last(fields: Mapping[str, object], name: str) -> str:
-    """Returns the newest of the options of that name."""
-    return next(key for key in reversed([*fields]) if key == name or key.startswith(f"{name} ("))
-
-
-def flat(name: str, value: object) -> dict[str, object]:
-    """Returns nested settings as dotted names."""
-    if not isinstance(value, Mapping):
-        return {name: value}
-    fields: dict[str, object] = {}
-    for key, item in value.items():
-        fields |= flat(f"{name}.{key}", item)
     return fields
 
 

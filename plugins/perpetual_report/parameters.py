@@ -1,44 +1,128 @@
-"""Parameters of an experiment: what its configuration, command-line options and environment set.
-
-Read as `compare` reads them; used by tables of runs.
-"""
+"""Parameters of an experiment, as its command, settings and environment give them. For `compare` and the leaderboard."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from typing import TYPE_CHECKING
-
-from perpetual_report.comparison import flat, options_of
 
 if TYPE_CHECKING:
     from perpetual.api import Experiment
 
-__all__ = ["parameters_of"]
+__all__ = ["command_fields", "flat", "parameters", "parameters_of", "typed"]
+
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9]\d{0,14})")
+_FLOAT = re.compile(r"[-+]?(?:\d{1,30}\.\d{0,30}|\.\d{1,30}|\d{1,15})(?:[eE][-+]?\d{1,3})?")
+_SETTING = re.compile(r"[+~]{0,2}[A-Za-z_][\w.-]*(?:[/@][\w.-]+)*")
+_LONGEST = 200  # characters of a value in a table
+_MOST = 200  # parameters of one experiment
+
+
+def command_fields(command: str | None) -> dict[str, object]:
+    """Returns a command's options by name and its other words by place, so that an option more shifts nothing.
+
+    A word `NAME=VALUE` counts as an option, as Hydra takes them. A text that is no command is one field.
+    """
+    try:
+        words = None if command is None else shlex.split(command)
+    except ValueError:  # adopted, and never run here
+        words = None
+    if words is None:
+        return {"command": command}
+    fields: dict[str, object] = {}
+    option: str | None = None
+    place = 0
+    for word in words:
+        name, equals, value = word.partition("=")
+        if word.startswith("-") and not _is_number(word):
+            option = None if equals else word
+            fields[_free(fields, f"command {name}")] = value if equals else True
+        elif option is not None:
+            fields[_last(fields, f"command {option}")] = word
+            option = None
+        elif equals and place and _SETTING.fullmatch(name):
+            fields[_free(fields, f"command {name}")] = value
+        else:
+            place += 1
+            fields[f"command word {place}"] = word
+    return fields
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _free(fields: Mapping[str, object], name: str) -> str:
+    """Returns the name, numbered where the same option was given before."""
+    if name not in fields:
+        return name
+    return next(f"{name} ({n})" for n in range(2, len(fields) + 3) if f"{name} ({n})" not in fields)
+
+
+def _last(fields: Mapping[str, object], name: str) -> str:
+    """Returns the newest of the options of that name."""
+    return next(key for key in reversed([*fields]) if key == name or key.startswith(f"{name} ("))
+
+
+def flat(name: str, value: object) -> dict[str, object]:
+    """Returns nested settings as dotted names."""
+    if not isinstance(value, Mapping):
+        return {name: value}
+    fields: dict[str, object] = {}
+    for key, item in value.items():
+        fields |= flat(f"{name}.{key}", item)
+    return fields
+
+
+def parameters(command: str | None, config: Mapping[str, object], env: Mapping[str, object]) -> dict[str, object]:
+    """Returns what `compare` shows of the three by short names, numbers as numbers.
+
+    `--lr 0.1`, `lr=0.1`, the setting `lr` and the variable `lr` are all called `lr`. Of several in one experiment the
+    command's has the name, then the setting's; the others keep `config.` or `env.` before it.
+    """
+    found: dict[str, object] = {}
+    for name, value in _named(command, config, env):
+        if len(found) >= _MOST:
+            break
+        short = name.partition(".")[2] if name.startswith(("config.", "env.")) else name
+        found[name if short in found else short] = typed(value)
+    return found
 
 
 def parameters_of(experiment: Experiment) -> dict[str, object]:
-    """Returns the parameters by name: `--lr 0.1` and `{"lr": 0.1}` are `lr`, `{"opt": {"lr": 1}}` is `opt.lr`.
+    """Returns an experiment's parameters without the words of its command that no name is given to."""
+    found = parameters(experiment.command, experiment.config, experiment.env)
+    return {name: value for name, value in found.items() if not name.startswith("word.")}
 
-    Options keep the text that was typed. A name that two places set otherwise is kept under the place of the weaker
-    one as well: options before configuration before environment.
-    """
-    try:
-        options = options_of(experiment.command)
-    except ValueError:  # of an old or imported record: a quote without its end
-        options = {}
-    found: dict[str, object] = {
-        name.removeprefix("command ").lstrip("-"): value
-        for name, value in options.items()
-        if name.startswith("command -")
-    }
-    config: dict[str, object] = {}
-    for name, value in experiment.config.items():
-        config |= flat(name, value)
-    places: tuple[tuple[str, Mapping[str, object]], ...] = (("config", config), ("env", experiment.env))
-    for place, table in places:
-        for name, value in table.items():
-            if name not in found:
-                found[name] = value
-            elif str(found[name]) != str(value):
-                found[f"{place}.{name}"] = value
-    return found
+
+def _named(
+    command: str | None, config: Mapping[str, object], env: Mapping[str, object]
+) -> Iterator[tuple[str, object]]:
+    for name, value in command_fields(command).items():
+        short = name.removeprefix("command ").lstrip("-+~")
+        yield (short.replace("word ", "word.") if name.startswith("command word ") else short or name), value
+    for source, table in (("config", config), ("env", env)):
+        for key, item in table.items():
+            yield from flat(f"{source}.{key}", item).items()
+
+
+def typed(value: object) -> object:
+    """Returns a text that writes a finite number as that number, and a long value cut, told from others by a hash."""
+    if isinstance(value, str):
+        if _INTEGER.fullmatch(value):
+            return int(value)
+        if _FLOAT.fullmatch(value) and math.isfinite(number := float(value)):
+            return number
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else str(value)
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[: _LONGEST - 12]}...#{sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perpetual.api import Provider, hookimpl
+from perpetual.api import Provider, Slot, hookimpl
 
 
 @hookimpl
@@ -19,6 +19,18 @@ def perpetual_commands() -> list[Provider]:
             "command", "compare", "perpetual_report.command:compare", "What differs between experiments, and which won."
         ),
     ]
+
+
+@hookimpl
+def perpetual_slots() -> list[Slot]:
+    """Brings the slot `board`: what `lab.runs.table()` asks."""
+    return [Slot("board", "perpetual_boards", "leaderboard", "perpetual_report.board:Board", "one", default="board")]
+
+
+@hookimpl
+def perpetual_boards() -> list[Provider]:
+    """Offers the leaderboard."""
+    return [Provider("board", "board", "perpetual_report.board:build", "Experiments by what they measured.")]
 
 
 @hookimpl

@@ -14,6 +14,7 @@ from perpetual.records import Listing, Paged, Run, from_json
 
 if TYPE_CHECKING:
     from perpetual.documents.provenance import Provenance
+    from perpetual.documents.ledger import Leaderboard
     from perpetual.documents.runs import Logs, RunPlan
     from perpetual.records.states import RunStatus
     from perpetual.slots.analyser import MetricValue
@@ -64,6 +65,44 @@ class Runs(Paged[Run]):
             PerpetualError: (frames_missing) with the command that installs one, where there is none.
         """
         return import_module("perpetual_export.frames").frame(self._ctx, library)
+
+    def table(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        sort: str | None = None,
+        reverse: bool = False,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        tag: str | None = None,
+        status: str | None = None,
+        hypothesis_id: str | None = None,
+        since: str | None = None,
+        best: int | None = None,
+    ) -> Leaderboard:
+        """Returns experiments with the mean, sd and n of what their runs measured, and their parameters.
+
+        Args:
+            ids: these experiments alone; None is all of them.
+            sort: a metric (best first by its declared direction), a parameter or a field; `-KEY` turns it round.
+            reverse: turns the order round.
+            where: an expression such as `lr<0.1 and opt=adam`; see docs/how-to/leaderboard.md.
+            columns: the keys that the rows keep; by default the metrics that are declared and what differs.
+            tag, status, hypothesis_id: those with it alone.
+            since: proposed since then: a time (ISO 8601), or so long ago: `12h`, `7d`.
+            best: at most so many rows.
+
+        Raises:
+            UsageError: for a key, an expression or a time that means nothing, naming the place.
+            NotFound: for an id that there is not.
+        """
+        from perpetual.lab.runs.table import TableSource
+
+        answer: Leaderboard = self._ctx.part("board").table(
+            TableSource(self._ctx), ids=ids, sort=sort, reverse=reverse, where=where, columns=columns, tag=tag,
+            status=status, hypothesis_id=hypothesis_id, since=since, best=best, now=self._ctx.clock(),
+        )  # fmt: skip
+        return answer
 
     def live(self) -> Sequence[Run]:
         """Returns the runs that are queued, launching or running, oldest first."""
