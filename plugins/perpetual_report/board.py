@@ -6,28 +6,27 @@ Each row rests on the runs that evidence counts. Rows come from a cache that is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from perpetual.api import NotFound, UsageError
+from perpetual.api import NotFound, PerpetualError, UsageError
 from perpetual.science.intervals import mean_of
 from perpetual.science.versions import samples_of
 from perpetual.toolkit.units import identifier, iso, seconds_of
-from perpetual_report.board_cache import BROKEN, BoardCache, Cached, State
+from perpetual_report.board_cache import BROKEN, BoardCache, CachedRows, Effects, Row, State
 from perpetual_report.parameters import parameters
 from perpetual_report.where import Key, Keys, compiled
 
 if TYPE_CHECKING:
     from perpetual.documents.ledger import Leaderboard, LeaderboardRow, Spread
-    from perpetual.lab.bodies import ExperimentBody, RunBody
+    from perpetual.lab.bodies import RunBody
     from perpetual.lab.runs.table import Measured, TableSource
 
 __all__ = ["Board", "build"]
 
-Row = dict[str, Any]
-
 _LIVE = ("queued", "launching", "running")
+_LOOKS = 3  # at a cache that others may write
 _MOST_METRICS = 3  # shown of rows that declare none
 _OWN = ("directions", "links", "renews")  # keys of a cached row that no answer has
 
@@ -55,31 +54,28 @@ class Board:
         if best is not None and best < 1:
             raise UsageError(f"at least one row is the best, not {best}")
         start = None if since is None else _start(since, now)
-        rows = _some(source, ids) if ids is not None else _everything(source)
-        keys = Keys(rows)
-        test = None if where is None else compiled(where, keys)
-        of = None if hypothesis_id is None else identifier(hypothesis_id)
-        found = [
-            row
-            for row in rows
-            if (tag is None or tag in row["tags"])
-            and (status is None or row["status"] == status)
-            and (of is None or row["hypothesis_id"] == of)
-            and (start is None or row["created_at"] >= start)
-            and (test is None or test(row))
-        ]
-        order = _Order(found, keys, sort, reverse=reverse, wants_best=best is not None)
-        shown = order.rows[:best]
-        chosen = None if columns is None else [keys.find(name, " of --columns") for name in columns]
-        return {
-            "items": [_answered(row, chosen) for row in shown],
-            "total": len(found),
-            "columns": _differing(shown, order.key) if chosen is None else [_label(key, keys) for key in chosen],
-            "sort": None if order.key is None else _label(order.key, keys),
-            "direction": order.direction,
-            "note": order.note(),
-            "next_cursor": None,
-        }
+
+        def answer(rows: _Rows) -> Leaderboard:
+            keys = rows.keys()
+            numbers = _matching(rows, tag=tag, status=status, hypothesis_id=hypothesis_id, start=start)
+            if where is not None:
+                test = compiled(where, keys, rows.column)
+                numbers = [number for number in numbers if test(number)]
+            order = _Order(rows, numbers, keys, sort, reverse=reverse, wants_best=best is not None)
+            shown = rows.bodies(order.numbers[:best])
+            chosen = None if columns is None else [keys.find(name, " of --columns") for name in columns]
+            return {
+                "items": [_answered(row, chosen) for row in shown],
+                "total": len(numbers),
+                "columns": _differing(shown, order.key) if chosen is None else [_label(key, keys) for key in chosen],
+                "sort": None if order.key is None else _label(order.key, keys),
+                "direction": order.direction,
+                "note": order.note(),
+                "next_cursor": None,
+            }
+
+        cached = None if ids is not None else _cached(source, answer)
+        return answer(_here(source, ids)) if cached is None else cached
 
 
 def build(options: Mapping[str, object]) -> Board:
@@ -105,69 +101,136 @@ def _start(text: str, now: datetime) -> str:
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 
-def _some(source: TableSource, ids: Sequence[str]) -> list[Row]:
-    """Returns the rows of a few experiments, without the cache."""
-    rows = [_row(each) for each in source.measured([identifier(id) for id in ids])]
-    return _with_effects(rows, _effects(source, {row["hypothesis_id"] for row in rows} - {None}))
+class _Rows(Protocol):
+    """Rows by number, and their columns; `CachedRows` says what each method answers."""
+
+    def keys(self) -> Keys: ...
+    def numbers(self) -> list[int]: ...
+    def column(self, key: Key) -> Mapping[int, object]: ...
+    def directions(self, metric: str) -> Mapping[int, object]: ...
+    def declared(self) -> Mapping[str, int]: ...
+    def bodies(self, numbers: Sequence[int]) -> list[Row]: ...
 
 
-def _everything(source: TableSource) -> list[Row]:
-    """Returns the row of every experiment, as the record is now."""
-    token, cache = source.token(), BoardCache(source.key())
-    try:
-        cached = cache.read()
-    except BROKEN:
-        cache.drop()
-        cached = None
-    if cached is None or token is None or cached.state.token != token:
-        cached = _refreshed(source, cache, cached, token)
-    return _with_effects(cached.rows.values(), cached.effects)
+class _RowsHere:
+    """Rows in memory."""
+
+    def __init__(self, rows: Iterable[Row], effects: Effects) -> None:
+        self._rows = {_number(row): row for row in rows}
+        for row in self._rows.values():
+            known = effects.get(row["hypothesis_id"] or "", {})
+            row["effect"] = next((known[id] for id in row["experiments"] if id in known), None)
+
+    def keys(self) -> Keys:
+        rows = self._rows.values()
+        return Keys((name for row in rows for name in row["metrics"]), (name for row in rows for name in row["params"]))
+
+    def numbers(self) -> list[int]:
+        return [*self._rows]
+
+    def column(self, key: Key) -> Mapping[int, object]:
+        found = ((number, _value(row, key)) for number, row in self._rows.items())
+        return {number: value for number, value in found if value is not None and value != []}
+
+    def directions(self, metric: str) -> Mapping[int, object]:
+        rows = self._rows.items()
+        return {number: row["directions"][metric] for number, row in rows if metric in row["directions"]}
+
+    def declared(self) -> Mapping[str, int]:
+        return Counter(row["metric"] for row in self._rows.values() if row["metric"])
+
+    def bodies(self, numbers: Sequence[int]) -> list[Row]:
+        return [self._rows[number] for number in numbers]
 
 
-def _refreshed(source: TableSource, cache: BoardCache, cached: Cached | None, token: str | None) -> Cached:
-    """Returns the present rows: of what has changed since the cached state, folded anew, and the others as cached."""
-    mark = source.mark()
-    found = None if cached is None else _changed(source, cached)
-    rows: dict[int, Row]
-    if found is None:
-        rows = {_number(row): row for row in map(_row, source.measured())}
-        effects = _effects(source, {row["hypothesis_id"] for row in rows.values()} - {None})
-        whole_rows, whole_effects = rows, effects
-    else:
-        assert cached is not None
-        rows, subjects = found
-        whole_rows = {**cached.rows, **rows}
-        effects = _effects(source, subjects)
-        whole_effects = {**cached.effects, **effects}
-        whole_rows = dict(sorted(whole_rows.items()))
-    young = source.changed(mark)
-    if young is not None:
-        state = State(token, tuple(mark), (sorted(young.experiments), sorted(young.hypotheses)))
+def _value(row: Row, key: Key) -> object:
+    if key.kind == "field":
+        found = row[key.name]
+        return found["value"] if key.name == "effect" and found is not None else found
+    found = row["metrics" if key.kind == "metric" else "params"].get(key.name)
+    return found[key.part] if key.kind == "metric" and found is not None else found
+
+
+def _here(source: TableSource, ids: Sequence[str] | None) -> _RowsHere:
+    """Returns the rows of a few experiments, or of all, folded here and now."""
+    rows = [*map(_row, source.measured(None if ids is None else [identifier(id) for id in ids]))]
+    return _RowsHere(rows, _effects(source, _subjects(rows)))
+
+
+def _cached(source: TableSource, answer: Callable[[_Rows], Leaderboard]) -> Leaderboard | None:
+    """Returns the answer from the cache, brought up to the present; None where there is none to be had."""
+    cache = BoardCache(source.key())
+    for _ in range(_LOOKS):
         try:
-            cache.write(rows, effects, state, anew=found is None)
+            if _refresh(source, cache):
+                with cache.reading() as rows:
+                    if rows is not None:
+                        return answer(rows)
+        except PerpetualError:
+            raise
         except BROKEN:
-            cache.drop()  # a full disk, a folder that may only be read: the answer does not depend on it
-    return Cached(whole_rows, whole_effects, State(token, tuple(mark), ((), ())))
+            cache.drop()
+    return None
 
 
-def _changed(source: TableSource, cached: Cached) -> tuple[dict[int, Row], set[str]] | None:
+def _refresh(source: TableSource, cache: BoardCache) -> bool:
+    """Brings the cache up to the present state; returns whether it is."""
+    token = source.token()
+    with cache.reading() as cached:
+        if cached is not None and token is not None and cached.state.token == token:
+            return True
+        mark = source.mark()
+        found = None if cached is None else _changed(source, cached)
+    if found is None:
+        rows = [*map(_row, source.measured())]
+        effects = _effects(source, _subjects(rows))
+    else:
+        rows, subjects = found
+        effects = _effects(source, subjects)
+    young = source.changed(mark)
+    if young is None:
+        return False
+    state = State(token, mark, (sorted(young.experiments), sorted(young.hypotheses)))
+    return cache.write(rows, effects, state, anew=found is None)
+
+
+def _changed(source: TableSource, cached: CachedRows) -> tuple[list[Row], set[str]] | None:
     """Returns the rows that have changed since, and the hypotheses whose effects may have; None if not known."""
-    from perpetual.lab.runs.table import Mark
-
-    changed = source.changed(Mark(*cached.state.mark))
+    changed = source.changed(cached.state.mark)
     if changed is None:
         return None
     try:
-        rows = {
-            _number(row): row
-            for row in map(_row, source.measured({*changed.experiments, *cached.state.young[0]}))
-        }
+        rows = [*map(_row, source.measured({*changed.experiments, *cached.state.young[0]}))]
     except NotFound:
         return None
-    subjects = {*changed.hypotheses, *cached.state.young[1]} | {row["hypothesis_id"] for row in rows.values()}
-    touched = {id for row in rows.values() for id in (*row["experiments"], row["renews"])} - {None}
-    subjects |= {row["hypothesis_id"] for row in cached.rows.values() if touched.intersection(row["links"])}
-    return rows, subjects - {None}
+    touched = {id for row in rows for id in (*row["experiments"], row["renews"]) if id is not None}
+    subjects = {*changed.hypotheses, *cached.state.young[1], *_subjects(rows), *cached.linked(touched)}
+    return rows, subjects
+
+
+def _subjects(rows: Iterable[Row]) -> set[str]:
+    return {row["hypothesis_id"] for row in rows if row["hypothesis_id"] is not None}
+
+
+def _matching(
+    rows: _Rows, *, tag: str | None, status: str | None, hypothesis_id: str | None, start: str | None
+) -> list[int]:
+    """Returns the numbers of the rows that these filters leave."""
+    numbers = rows.numbers()
+    tests: list[tuple[str, Callable[[Any], bool]]] = []
+    if tag is not None:
+        tests.append(("tags", lambda tags: tag in (tags or ())))
+    if status is not None:
+        tests.append(("status", lambda found: found == status))
+    if hypothesis_id is not None:
+        of = identifier(hypothesis_id)
+        tests.append(("hypothesis_id", lambda found: found == of))
+    if start is not None:
+        tests.append(("created_at", lambda found: found >= start))
+    for name, test in tests:
+        column = rows.column(Key("field", name))
+        numbers = [number for number in numbers if test(column.get(number))]
+    return numbers
 
 
 def _number(row: Row) -> int:
@@ -209,15 +272,14 @@ def _spreads(runs: Sequence[RunBody]) -> tuple[dict[str, Spread], dict[str, int]
         and run["status"] not in _LIVE
         and (run["experiment_id"], run["replicate"]) not in done
     ]
-    left_out = Counter({"of another version": len(done) - len(counting)})
-    left_out.update(reasons)
+    left_out = Counter([*reasons, *["of another version"] * (len(done) - len(counting))])
     values: dict[str, dict[object, float]] = {}
     for run in counting:
         for name, value in run["metrics"].items():
             if value is not None:
                 same = run["id"] if run["seed"] is None else (run["seed"], value)
                 values.setdefault(name, {})[same] = value
-    return {name: _spread([*found.values()]) for name, found in values.items()}, dict(+left_out)
+    return {name: _spread([*found.values()]) for name, found in values.items()}, dict(left_out)
 
 
 def _why_not(run: RunBody) -> str | None:
@@ -232,22 +294,12 @@ def _spread(values: Sequence[float]) -> Spread:
     return {"mean": folded.mean, "sd": folded.sd, "n": folded.n}
 
 
-def _effects(source: TableSource, hypotheses: Iterable[str]) -> dict[str, dict[str, Any]]:
+def _effects(source: TableSource, hypotheses: Iterable[str]) -> Effects:
     """Returns by hypothesis and experiment the effect of the design that the experiment is of."""
     return {
         id: {name: effect for lead, effect in source.effects(id).items() for name in (lead, *effect["experiments"])}
         for id in hypotheses
     }
-
-
-def _with_effects(rows: Iterable[Row], effects: Mapping[str, Mapping[str, Any]]) -> list[Row]:
-    found = []
-    for row in rows:
-        known = effects.get(row["hypothesis_id"])
-        if known:
-            row["effect"] = next((known[id] for id in row["experiments"] if id in known), None)
-        found.append(row)
-    return found
 
 
 def _answered(row: Row, chosen: Sequence[Key] | None) -> LeaderboardRow:
@@ -266,73 +318,82 @@ def _answered(row: Row, chosen: Sequence[Key] | None) -> LeaderboardRow:
 class _Order:
     """The rows in the order that was asked for: missing values last, whichever way it goes."""
 
-    def __init__(self, rows: Sequence[Row], keys: Keys, sort: str | None, *, reverse: bool, wants_best: bool) -> None:
-        self.key, self.direction, self.said = None, None, ""
-        self.is_by_metric, turned = False, reverse
+    def __init__(
+        self, rows: _Rows, numbers: Sequence[int], keys: Keys, sort: str | None, *, reverse: bool, wants_best: bool
+    ) -> None:
+        self.key: Key | None = None
+        self.direction: str | None = None
+        self._said = ""
         if sort is None and wants_best:
             sort = _only_metric(rows)
         if sort is not None:
-            is_turned = sort.startswith("-") and not {sort} & {*keys.params, *keys.metrics}
+            is_turned = sort.startswith("-") and sort not in {*keys.params, *keys.metrics}
             self.key = keys.find(sort[1:] if is_turned else sort, " of --sort")
-            turned ^= is_turned
-        self.is_by_metric = self.key is not None and self.key.kind == "metric" and self.key.part == "mean"
-        if self.is_by_metric:
-            self.direction = self._declared(rows)
-        self.is_turned = turned
-        self.rows = self._ordered(rows, descending=turned ^ (self.direction == "max"))
-
-    def _declared(self, rows: Sequence[Row]) -> str | None:
-        """Returns the direction in which the metric is better, if the designs of the rows agree on one."""
-        assert self.key is not None
-        found = {row["directions"].get(self.key.name) for row in rows if self.key.of(row) is not None} - {None}
-        if len(found) > 1:
-            self.said = f"designs differ in whether more {self.key.name} is better: the smallest is first"
-        elif not found:
-            self.said = f"no design says whether more {self.key.name} is better: the smallest is first"
-        return found.pop() if len(found) == 1 else None
-
-    def _ordered(self, rows: Sequence[Row], *, descending: bool) -> list[Row]:
+            reverse ^= is_turned
+        self._is_turned = reverse
         if self.key is None:
-            return [*reversed(rows)] if descending else [*rows]
-        numbers, texts, missing = [], [], []
-        for row in rows:
-            value = self.key.of(row)
-            if isinstance(value, (int, float)):
-                numbers.append((value, row))
-            elif value is None or value == []:
-                missing.append(row)
-            elif self.key.kind == "field" and self.key.name in ("id", "hypothesis_id"):
-                numbers.append((int(str(value)[1:]), row))
-            else:
-                texts.append((str(value), row))
-        numbers.sort(key=lambda pair: pair[0], reverse=descending)
-        texts.sort(key=lambda pair: pair[0], reverse=descending)
-        return [*(row for _, row in numbers), *(row for _, row in texts), *missing]
+            self.numbers = [*reversed(numbers)] if reverse else [*numbers]
+            return
+        column = rows.column(self.key)
+        self._have = [number for number in numbers if number in column]
+        if self._is_by_mean:
+            self.direction = self._declared(self.key.name, rows.directions(self.key.name))
+        self.numbers = _ordered(numbers, column, self.key, descending=reverse ^ (self.direction == "max"))
+
+    @property
+    def _is_by_mean(self) -> bool:
+        return self.key is not None and self.key.kind == "metric" and self.key.part == "mean"
+
+    def _declared(self, name: str, directions: Mapping[int, object]) -> str | None:
+        """Returns the direction in which the metric is better, if the designs of the rows agree on one."""
+        found = {str(directions[number]) for number in self._have if number in directions}
+        if len(found) > 1:
+            self._said = f"designs differ in whether more {name} is better: they are in order of size"
+        elif not found:
+            self._said = f"no design says whether more {name} is better: they are in order of size"
+        return found.pop() if len(found) == 1 else None
 
     def note(self) -> str | None:
         """Returns what a reader of the first rows must know: the best of many looks better than it is."""
-        if not self.is_by_metric or self.key is None:
+        if not self._is_by_mean:
             return None
-        key = self.key
-        count = sum(key.of(row) is not None for row in self.rows)
-        said = [self.said] if self.said else []
+        count = len(self._have)
+        said = [self._said] if self._said else []
         if count > 1:
-            way = "worse" if self.is_turned else "better"
-            which = f"the {'worst' if self.is_turned else 'best'} of {count} looks {way} than it is"
+            way = "worse" if self._is_turned else "better"
+            which = f"the {'worst' if self._is_turned else 'best'} of {count} looks {way} than it is"
             if self.direction is None:
                 which = f"the first of {count} looks further out than it is"
             said.append(
                 f"{which}, since it was picked by what it measured, luck included; runs made after the pick show what "
-                f"it is worth: perpetual propose --extends {self.rows[0]['id']} --replicates 3"
+                f"it is worth: perpetual propose --extends e{self.numbers[0]} --replicates 3"
             )
         return "; ".join(said) or None
 
 
-def _only_metric(rows: Sequence[Row]) -> str:
+def _ordered(numbers: Sequence[int], column: Mapping[int, object], key: Key, *, descending: bool) -> list[int]:
+    """Returns the rows by value: numbers by size, then texts, then those without; equal ones in their own order."""
+    sizes: list[tuple[float, int]] = []
+    texts: list[tuple[str, int]] = []
+    for number in numbers:
+        value = column.get(number)
+        if key.kind == "field" and key.name in ("id", "hypothesis_id") and isinstance(value, str):
+            sizes.append((int(value[1:]), number))
+        elif isinstance(value, (int, float)):
+            sizes.append((value, number))
+        elif value is not None:
+            texts.append((str(value), number))
+    sizes.sort(key=lambda pair: pair[0], reverse=descending)
+    texts.sort(key=lambda pair: pair[0], reverse=descending)
+    missing = [number for number in numbers if number not in column]
+    return [*(number for _, number in sizes), *(number for _, number in texts), *missing]
+
+
+def _only_metric(rows: _Rows) -> str:
     """Returns the metric that the rows declare; raises UsageError if there is not just one."""
-    found = Counter(row["metric"] for row in rows if row["metric"])
+    found = rows.declared()
     if len(found) == 1:
-        return f"metric.{[*found][0]}"
+        return f"metric.{next(iter(found))}"
     known = ", ".join([*found][:8]) or "none is declared"
     raise UsageError("the best by which metric?", hint=f"--sort METRIC: {known}")
 
@@ -345,7 +406,7 @@ def _label(key: Key, keys: Keys) -> str:
 
 def _differing(rows: Sequence[Row], sort: Key | None) -> list[str]:
     """Returns the metrics to show, then the parameters and fields in which the rows differ."""
-    keys = Keys(rows)
+    keys = Keys((n for row in rows for n in row["metrics"]), (n for row in rows for n in row["params"]))
     declared = [name for name, _ in Counter(row["metric"] for row in rows if row["metric"]).most_common()]
     names = [name for name in declared if name in keys.metrics]
     if sort is not None and sort.kind == "metric":

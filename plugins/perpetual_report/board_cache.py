@@ -9,25 +9,34 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from perpetual import __version__
 from perpetual.toolkit.caches import cache_dir
+from perpetual_report.where import FIELDS, Key, Keys
 
-__all__ = ["BROKEN", "BoardCache", "Cached", "State"]
+__all__ = ["BROKEN", "BoardCache", "CachedRows", "Effects", "Row", "State"]
+
+Row = dict[str, Any]
+Effects = Mapping[str, Mapping[str, Mapping[str, object]]]  # by hypothesis and experiment
 
 _FORMAT = 1
 _BUSY_S = 2.0
 _TABLES = """
 CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), body TEXT);
-CREATE TABLE board (number INTEGER PRIMARY KEY, body TEXT);
-CREATE TABLE effect (hypothesis TEXT PRIMARY KEY, body TEXT);
+CREATE TABLE board (number INTEGER PRIMARY KEY, hypothesis_id TEXT, status TEXT, created_at TEXT, title TEXT,
+                    tags TEXT, metric TEXT, body TEXT);
+CREATE INDEX board_hypothesis ON board (hypothesis_id);
+CREATE TABLE value (kind TEXT, name TEXT, number INTEGER, value, PRIMARY KEY (kind, name, number)) WITHOUT ROWID;
+CREATE INDEX value_number ON value (number);
+CREATE TABLE effect (number INTEGER PRIMARY KEY, hypothesis_id TEXT, value REAL, body TEXT);
+CREATE INDEX effect_hypothesis ON effect (hypothesis_id);
 """
 BROKEN = (sqlite3.Error, OSError, ValueError, TypeError, KeyError)  # what a cache raises that cannot be used
-Json = dict[str, object]
+_MOST_ASKED = 500  # numbers in one query
 
 
 class State(NamedTuple):
@@ -38,14 +47,6 @@ class State(NamedTuple):
     young: tuple[Sequence[str], Sequence[str]]
 
 
-class Cached(NamedTuple):
-    """Rows by number, and by hypothesis the effects of its experiments, as of a state or newer."""
-
-    rows: dict[int, Json]
-    effects: dict[str, dict[str, Json]]
-    state: State
-
-
 class BoardCache:
     """One project's cache; a method that fails raises one of `BROKEN`."""
 
@@ -54,28 +55,19 @@ class BoardCache:
         name = sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         self.path = os.path.join(cache_dir(), f"board{_FORMAT}-{name}.sqlite")
 
-    def read(self) -> Cached | None:
-        """Returns what is cached, of one moment; None where nothing is, or another version wrote it."""
+    @contextmanager
+    def reading(self) -> Iterator[CachedRows | None]:
+        """Yields what is cached, of one moment; None where nothing is, or another version wrote it."""
         if not os.path.exists(self.path):
-            return None
+            yield None
+            return
         with closing(self._open()) as found:
             found.execute("BEGIN")
             state = _state(found, self._key)
-            if state is None:
-                return None
-            bodies = found.execute("SELECT number, body FROM board ORDER BY number").fetchall()
-            effects = found.execute("SELECT hypothesis, body FROM effect").fetchall()
-        rows = json.loads(f"[{','.join(body for _, body in bodies)}]")
-        return Cached(
-            {number: row for (number, _), row in zip(bodies, rows, strict=True)},
-            {name: json.loads(body) for name, body in effects},
-            state,
-        )
+            yield None if state is None else CachedRows(found, state)
 
-    def write(
-        self, rows: Mapping[int, Json], effects: Mapping[str, Mapping[str, Json]], state: State, *, anew: bool
-    ) -> None:
-        """Writes rows, effects and their state at once; does nothing where a later state is cached.
+    def write(self, rows: Iterable[Row], effects: Effects, state: State, *, anew: bool) -> bool:
+        """Writes rows, effects and their state at once; returns False where a later state, or none, is cached.
 
         Args:
             anew: these are all rows that there are.
@@ -85,21 +77,21 @@ class BoardCache:
             cache.execute("BEGIN IMMEDIATE")
             present = _state(cache, self._key)
             if not anew and (present is None or present.mark[0] > state.mark[0]):
-                return  # closing rolls back
-            if anew:
-                cache.execute("DELETE FROM board")
-                cache.execute("DELETE FROM effect")
-            cache.executemany(
-                "INSERT OR REPLACE INTO board VALUES (?, ?)",
-                ((number, json.dumps(row)) for number, row in rows.items()),
-            )
-            cache.executemany(
-                "INSERT OR REPLACE INTO effect VALUES (?, ?)",
-                ((name, json.dumps(found)) for name, found in effects.items()),
-            )
+                return False  # closing rolls back
+            for name in ("board", "value", "effect") if anew else ():
+                cache.execute(f"DELETE FROM {name}")
+            for row in rows:
+                _put(cache, row, is_new=anew)
+            for hypothesis, found in effects.items():
+                cache.execute("DELETE FROM effect WHERE hypothesis_id = ?", (hypothesis,))
+                cache.executemany(
+                    "INSERT OR REPLACE INTO effect VALUES (?, ?, ?, ?)",
+                    ((int(id[1:]), hypothesis, one["value"], json.dumps(one)) for id, one in found.items()),
+                )
             body = json.dumps([self._key, state.token, state.mark, state.young])
             cache.execute("INSERT OR REPLACE INTO state VALUES (1, ?)", (body,))
             cache.execute("COMMIT")
+        return True
 
     def drop(self) -> None:
         """Removes the file."""
@@ -128,6 +120,100 @@ class BoardCache:
                 os.link(temporary, self.path)
         finally:
             os.unlink(temporary)
+
+
+class CachedRows:
+    """Rows of a cache, of which only the columns that are asked for are read."""
+
+    def __init__(self, found: sqlite3.Connection, state: State) -> None:
+        self._found, self.state = found, state
+
+    def keys(self) -> Keys:
+        """Returns the names of all metrics and parameters."""
+        rows = self._found.execute("SELECT DISTINCT kind, name FROM value WHERE kind IN ('metric', 'param')").fetchall()
+        return Keys((name for kind, name in rows if kind == "metric"), (name for kind, name in rows if kind == "param"))
+
+    def numbers(self) -> list[int]:
+        """Returns the number of each row, in order."""
+        return [number for (number,) in self._found.execute("SELECT number FROM board ORDER BY number")]
+
+    def column(self, key: Key) -> dict[int, object]:
+        """Returns the values of a key by row; a row that lacks it is missing."""
+        if key.kind == "field":
+            if key.name == "id":
+                return {number: f"e{number}" for number in self.numbers()}
+            if key.name == "effect":
+                return dict(self._found.execute("SELECT number, value FROM effect").fetchall())
+            assert key.name in FIELDS.values()
+            rows = self._found.execute(f"SELECT number, {key.name} FROM board WHERE {key.name} IS NOT NULL").fetchall()
+            return dict(rows) if key.name != "tags" else {number: json.loads(tags) for number, tags in rows}
+        return self._values(key.kind if key.part == "mean" else f"metric.{key.part}", key.name)
+
+    def directions(self, metric: str) -> dict[int, object]:
+        """Returns, by row, which way a metric is better, where its design says so."""
+        return self._values("direction", metric)
+
+    def declared(self) -> dict[str, int]:
+        """Returns how many rows declare each metric."""
+        counted = "SELECT metric, COUNT(*) FROM board WHERE metric IS NOT NULL GROUP BY metric"
+        return dict(self._found.execute(counted).fetchall())
+
+    def bodies(self, numbers: Sequence[int]) -> list[Row]:
+        """Returns whole rows, in this order."""
+        found: dict[int, Row] = {}
+        for start in range(0, len(numbers), _MOST_ASKED):
+            some = numbers[start : start + _MOST_ASKED]
+            rows = self._found.execute(
+                "SELECT number, board.body, effect.body FROM board LEFT JOIN effect USING (number)"
+                f" WHERE number IN ({','.join('?' * len(some))})",
+                [*some],
+            )
+            for number, body, effect in rows:
+                found[number] = {**json.loads(body), "effect": None if effect is None else json.loads(effect)}
+        return [found[number] for number in numbers]
+
+    def linked(self, ids: Iterable[str]) -> set[str]:
+        """Returns the hypotheses of the experiments that are compared with one of these, or take its runs."""
+        return {
+            name
+            for id in ids
+            for (name,) in self._found.execute(
+                "SELECT hypothesis_id FROM value JOIN board USING (number) WHERE kind = 'link' AND name = ?", (id,)
+            )
+            if name is not None
+        }
+
+    def _values(self, kind: str, name: str) -> dict[int, object]:
+        rows = self._found.execute("SELECT number, value FROM value WHERE kind = ? AND name = ?", (kind, name))
+        return {number: value == b"true" if type(value) is bytes else value for number, value in rows.fetchall()}
+
+
+def _put(cache: sqlite3.Connection, row: Row, *, is_new: bool) -> None:
+    number = int(row["id"][1:])
+    if not is_new:
+        cache.execute("DELETE FROM value WHERE number = ?", (number,))
+    tags = json.dumps(row["tags"]) if row["tags"] else None
+    cache.execute(
+        "INSERT OR REPLACE INTO board VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (number, row["hypothesis_id"], row["status"], row["created_at"], row["title"], tags, row["metric"],
+         json.dumps(row)),
+    )  # fmt: skip
+    cache.executemany("INSERT OR REPLACE INTO value VALUES (?, ?, ?, ?)", _values_of(number, row))
+
+
+def _values_of(number: int, row: Row) -> Iterator[tuple[str, str, int, object]]:
+    for name, spread in row["metrics"].items():
+        yield "metric", name, number, spread["mean"]
+        yield "metric.n", name, number, spread["n"]
+        if spread["sd"] is not None:
+            yield "metric.sd", name, number, spread["sd"]
+    for name, value in row["params"].items():
+        if value is not None:
+            yield "param", name, number, str(value).lower().encode() if isinstance(value, bool) else value
+    for name, direction in row["directions"].items():
+        yield "direction", name, number, direction
+    for link in row["links"]:
+        yield "link", link, number, None
 
 
 def _state(found: sqlite3.Connection, key: str) -> State | None:

@@ -1,4 +1,4 @@
-"""Parameters of an experiment, as its command, settings and environment give them. For `compare` and the leaderboard."""
+"""Parameters of an experiment, from its command, settings and environment: for `compare` and the leaderboard."""
 
 from __future__ import annotations
 

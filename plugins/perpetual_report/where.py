@@ -4,8 +4,8 @@
     part = "not" part | "(" expression ")" | key operator value
     operator = "=" | "==" | "!=" | "<" | "<=" | ">" | ">="
 
-A key is a field, a metric (its mean; `loss.sd`, `loss.n`) or a parameter; in backquotes it may hold anything. A value is
-a number, a word, or a text in quotes. What a row lacks matches `!=` alone.
+A key is a field, a metric (its mean; `loss.sd`, `loss.n`) or a parameter; in backquotes it may hold anything. A value
+is a number, a word, or a text in quotes. What a row lacks matches `!=` alone.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from perpetual.api import UsageError
 
 __all__ = ["FIELDS", "Key", "Keys", "compiled", "shown"]
 
-Row = Mapping[str, object]
-Test = Callable[[Row], bool]
+Column = Callable[["Key"], Mapping[int, object]]  # the values of a key by the number of the row
+Test = Callable[[int], bool]
 
 FIELDS = {
     "id": "id", "title": "title", "status": "status", "tag": "tags", "tags": "tags", "hypothesis": "hypothesis_id",
@@ -38,27 +38,18 @@ _TOKEN = re.compile(
 )
 _NUMBER = re.compile(r"[-+]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?")
 _ID = re.compile(r"[a-z](\d{1,15})")
-_OPERATORS: dict[str, Callable[[object, object], bool]] = {
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq, "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
     ">=": operator.ge,
 }  # fmt: skip
 
 
 class Key(NamedTuple):
-    """Where a value stands in a row: its kind is field, metric or param; `part` is mean, sd or n of a metric."""
+    """A column: its kind is field, metric or param; `part` is mean, sd or n of a metric."""
 
     kind: str
     name: str
     part: str = "mean"
-
-    def of(self, row: Row) -> object:
-        """Returns the value in a row, or None."""
-        if self.kind == "field":
-            value = row[self.name]
-            return value.get("value") if isinstance(value, Mapping) else value
-        table = row["metrics" if self.kind == "metric" else "params"]
-        found = table.get(self.name) if isinstance(table, Mapping) else None
-        return found.get(self.part) if self.kind == "metric" and isinstance(found, Mapping) else found
 
     @property
     def label(self) -> str:
@@ -69,12 +60,8 @@ class Key(NamedTuple):
 class Keys:
     """The keys that rows have."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self.metrics: dict[str, None] = {}
-        self.params: dict[str, None] = {}
-        for row in rows:
-            self.metrics |= dict.fromkeys(_table(row, "metrics"))
-            self.params |= dict.fromkeys(_table(row, "params"))
+    def __init__(self, metrics: Iterable[str], params: Iterable[str]) -> None:
+        self.metrics, self.params = dict.fromkeys(metrics), dict.fromkeys(params)
 
     def find(self, text: str, where: str = "") -> Key:
         """Returns the key of that name, `metric.` or `param.` before it where there are both.
@@ -89,9 +76,7 @@ class Keys:
         if len(found) == 1 or (found and found[0].kind == "field"):
             return found[0]
         if found:
-            raise UsageError(
-                f"{text!r}{where} is a metric and a parameter", hint=f"say metric.{text} or param.{text}"
-            )
+            raise UsageError(f"{text!r}{where} is a metric and a parameter", hint=f"say metric.{text} or param.{text}")
         known = [*self.metrics, *self.params, *FIELDS]
         near = get_close_matches(text, known, n=3, cutoff=0.5)
         listed = ", ".join(known[:_NAMED]) + (", ..." if len(known) > _NAMED else "")
@@ -119,26 +104,21 @@ class Keys:
                 yield Key("metric", stem, part)
 
 
-def _table(row: Row, name: str) -> Collection[str]:
-    found = row[name]
-    return found if isinstance(found, Mapping) else ()
-
-
 class _Token(NamedTuple):
     kind: str
     text: str
     at: int  # the character, from 1
 
 
-def compiled(text: str, keys: Keys) -> Test:
-    """Returns the test that an expression writes.
+def compiled(text: str, keys: Keys, column: Column) -> Test:
+    """Returns the test that an expression writes, of a row by its number.
 
     Raises:
         UsageError: for what is no expression, naming the character, and for a key that no row has.
     """
     if len(text) > _LONGEST:
         raise UsageError(f"the expression has {len(text)} characters, at most {_LONGEST} are read")
-    parser = _Parser(_tokens(text), keys, len(text))
+    parser = _Parser(_tokens(text), keys, len(text), column)
     test = parser.either(0)
     parser.end()
     return test
@@ -167,8 +147,8 @@ def _usage(text: str, at: int) -> str:
 class _Parser:
     """Reads the tokens from left to right, one look ahead."""
 
-    def __init__(self, tokens: list[_Token], keys: Keys, length: int) -> None:
-        self._tokens, self._keys, self._next, self._length = tokens, keys, 0, length
+    def __init__(self, tokens: list[_Token], keys: Keys, length: int, column: Column) -> None:
+        self._tokens, self._keys, self._next, self._length, self._column = tokens, keys, 0, length, column
 
     def _peek(self) -> _Token:
         return self._tokens[self._next] if self._next < len(self._tokens) else _Token("end", "", self._length + 1)
@@ -236,10 +216,10 @@ class _Parser:
         if value.kind not in ("word", "text"):
             raise self._wrong(value, "a value")
         key = self._keys.find(token.text.strip("`"), f" at character {token.at} of --where")
-        return _comparison(key, sign.text, value)
+        return _comparison(key, self._column(key), sign.text, value)
 
 
-def _comparison(key: Key, sign: str, token: _Token) -> Test:
+def _comparison(key: Key, column: Mapping[int, object], sign: str, token: _Token) -> Test:
     is_text = token.kind == "text"
     text = re.sub(r"\\(.)", r"\1", token.text[1:-1]) if is_text else token.text
     wanted: object = text
@@ -252,8 +232,8 @@ def _comparison(key: Key, sign: str, token: _Token) -> Test:
     if key.name == "tags" and key.kind == "field" and is_order:
         raise UsageError(f"--where: a tag is = or != something, at character {token.at}")
 
-    def test(row: Row) -> bool:
-        found = key.of(row)
+    def test(row: int) -> bool:
+        found = column.get(row)
         if isinstance(found, (list, tuple)) and key.kind == "field":
             return (text in found) != is_unequal
         if found is None:

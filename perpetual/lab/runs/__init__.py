@@ -13,8 +13,8 @@ from perpetual.lab.ledger.runs import RunRecords
 from perpetual.records import Listing, Paged, Run, from_json
 
 if TYPE_CHECKING:
-    from perpetual.documents.provenance import Provenance
     from perpetual.documents.ledger import Leaderboard
+    from perpetual.documents.provenance import Provenance
     from perpetual.documents.runs import Logs, RunPlan
     from perpetual.records.states import RunStatus
     from perpetual.slots.analyser import MetricValue

@@ -72,23 +72,23 @@ class TableSource:
             return Mark(seq, 0, 0, "")
         return Mark(seq, last.number, last.seq, sha256(json.dumps(last.body, sort_keys=True).encode()).hexdigest())
 
-    def changed(self, since: Mark) -> Changed | None:
+    def changed(self, since: tuple[int, int, int, str]) -> Changed | None:
         """Returns what has changed since a state; None where that is no earlier state of this record."""
-        store = self._ctx.store
-        then = store.get(EVENT, str(since.event)) if since.event else None
-        if then is None or since.seq > store.seq():
+        store, mark = self._ctx.store, Mark(*since)
+        then = store.get(EVENT, str(mark.event)) if mark.event else None
+        if then is None or mark.seq > store.seq():
             return None  # a backup was put back, or the record was moved
-        if sha256(json.dumps(then.body, sort_keys=True).encode()).hexdigest() != since.digest:
+        if sha256(json.dumps(then.body, sort_keys=True).encode()).hexdigest() != mark.digest:
             return None
         found = Changed(set(), set())
-        for change in store.changes(since.event_seq):
-            if change.kind == EXPERIMENT:
+        for change in store.changes(mark.event_seq):
+            if change.kind == "experiment":
                 found.experiments.add(change.id)
-            elif change.kind == RUN and (run := store.get(RUN, change.id)) is not None:
+            elif change.kind == "run" and (run := store.get(RUN, change.id)) is not None:
                 found.experiments.add(run.body["experiment_id"])
             elif change.kind == "hypothesis":
                 found.hypotheses.add(change.id)
-            elif change.kind == EVIDENCE and (row := store.get(EVIDENCE, change.id)) is not None:
+            elif change.kind == "evidence" and (row := store.get(EVIDENCE, change.id)) is not None:
                 found.hypotheses.add(row.body["hypothesis_id"])
         return found
 
