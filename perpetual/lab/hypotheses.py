@@ -105,9 +105,11 @@ class Hypotheses(Paged[Hypothesis]):
         """Returns the hypothesis; raises NotFound, naming the nearest ids."""
         return self._records.get(id)
 
-    def list(self, *, status: str | None = None, limit: int = 100, cursor: str | None = None) -> Listing[Hypothesis]:
-        """Returns a page of hypotheses, oldest first; of every status where `status` is None."""
-        return self._records.list(status=status, limit=limit, cursor=cursor)
+    def list(
+        self, *, status: str | None = None, tag: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> Listing[Hypothesis]:
+        """Returns a page of hypotheses, oldest first; None leaves a filter out."""
+        return self._records.list(status=status, tag=tag, limit=limit, cursor=cursor)
 
     def count_open(self) -> int:
         """Returns how many hypotheses are open."""

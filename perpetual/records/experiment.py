@@ -98,6 +98,10 @@ class Experiment(Shown):
     extends: str | None = None  # the experiment of which this one is more replicates
     renews: str | None = None  # the baseline that it replaces under today's code
     cautions: tuple[str, ...] = ()  # of its hypothesis's, those that name it
+    # of an answer that shows results: {metric: {mean, sd, n}}, its effect, and how many runs count for nothing, by why
+    metrics: Json | None = None
+    effect: Json | None = None
+    left_out: dict[str, int] | None = None
     differs: Json | None = None  # of an answer of `approve`: what is new beside what was approved like it
 
     def __post_init__(self) -> None:

@@ -448,6 +448,15 @@ def _changed_text(item: Json) -> str:
 @click.argument("id", required=False)
 @click.option("--status", metavar="S", help="Only these: proposed, approved, rejected, expired, active, ...")
 @click.option("--hypothesis", "hypothesis_id", metavar="ID", help="Only those that test it.")
+@click.option("--tag", metavar="T", help="Only those with this tag.")
+@click.option(
+    "--sort", metavar="KEY", help="Leaderboard by a metric (best first), parameter or field; -KEY turns it round."
+)
+@click.option("--reverse", is_flag=True, help="Turn the order round.")
+@click.option("--where", metavar="EXPR", help="Only those, as in 'lr<0.1 and opt=adam and val_acc>=0.9'.")
+@click.option("--columns", metavar="A,B", help="These metrics, parameters and fields; by default what differs.")
+@click.option("--best", type=click.IntRange(min=1), metavar="N", help="The first N, by default of the declared metric.")
+@click.option("--since", metavar="T", help="Proposed since a time (2026-11-25, UTC), or so long ago: 12h, 7d.")
 @page_options
 @verbose_option("The scores too: what a run is expected to teach for its cost.")
 @json_option
@@ -457,40 +466,82 @@ def experiments(
     id: str | None,
     status: str | None,
     hypothesis_id: str | None,
+    tag: str | None,
+    sort: str | None,
+    reverse: bool,
+    where: str | None,
+    columns: str | None,
+    best: int | None,
+    since: str | None,
     limit: int,
     cursor: str | None,
     verbose: bool,
 ) -> None:
-    """Show the experiment ID; without ID, list experiments, oldest first."""
-    from perpetual.api import to_json
+    """Show the experiment ID; without ID, list experiments, oldest first, with what their runs measured.
 
+    With --sort, --where, --columns, --best or --since it is a leaderboard: mean, sd and n of metrics, and parameters
+    (of the command, the settings and the environment) as columns. `--columns ""` shows none.
+    """
+    from perpetual.api import to_json
+    from perpetual_cli import board
+
+    is_board = reverse or any(each is not None for each in (sort, where, columns, best, since))
     if id is not None:
-        if status or hypothesis_id:
-            raise UsageError("an ID names one experiment; --status and --hypothesis are for the list")
-        found = to_json(cli.lab.experiments.get(id))
+        if is_board or status or hypothesis_id or tag is not None:
+            raise UsageError("an ID names one experiment; --status, --hypothesis and the others are for the list")
+        (found,) = board.with_results(cli.lab, [to_json(cli.lab.experiments.get(id))])
         cli.answer("experiment", found, lambda: _text(found, verbose=verbose))
         return
-    page = cli.lab.experiments.list(status=status, hypothesis_id=hypothesis_id, limit=limit, cursor=cursor)
+    if is_board:
+        if cursor is not None:
+            raise UsageError("a leaderboard has no pages", hint="--best N, or --where EXPR")
+        if status is not None:
+            cli.lab.experiments.list(status=status, limit=1)  # refuses a status that there is not
+        if hypothesis_id is not None:
+            cli.lab.hypotheses.get(hypothesis_id)
+        chosen = None if columns is None else [name for each in columns.split(",") if (name := each.strip())]
+        table = cli.lab.runs.table(
+            sort="id" if sort is best is None else sort, reverse=reverse, where=where, columns=chosen, tag=tag, status=status,
+            hypothesis_id=hypothesis_id, since=since, best=best if best is not None else limit,
+        )  # fmt: skip
+        board.show(cli, table, is_chosen=chosen is not None, empty="no such experiment")
+        return
+    page = cli.lab.experiments.list(status=status, hypothesis_id=hypothesis_id, tag=tag, limit=limit, cursor=cursor)
+    metrics = {item.design.metric for item in page.items} - {None}
+    only = metrics.pop() if len(metrics) == 1 else None
+    filters = status or hypothesis_id or tag is not None
     cli.items(
         "experiments",
-        [to_json(item) for item in page.items],
+        board.with_results(cli.lab, [to_json(item) for item in page.items]),
         page.next_cursor,
-        ("id", "status", "hypothesis", "runs", "bits/run-hour", "title"),
+        ("id", "status", "hypothesis", "runs", only or "measured", "effect", "bits/run-hour", "title"),
         lambda item: (
             item["id"],
             item["status"] + (", stale" if is_stale(item["cautions"]) else ""),
             item["hypothesis_id"] or "",
             _runs(item),
+            _measured(item, only),
+            board.effect_cell(item["effect"], item["design"]["direction"]),
             _number(item["score"]["score"]) if verbose else "",
             _titled(item),
         ),
-        empty="no such experiment" if status or hypothesis_id else "no experiment yet: perpetual propose --help",
+        empty="no such experiment" if filters else "no experiment yet: perpetual propose --help",
     )
     if not cli.as_json and page.items:
         click.echo("\n".join(states_explained(item.status for item in page.items)))
 
 
+def _measured(item: Json, only: str | None) -> str:
+    from perpetual_cli.board import measured_cell
+
+    metric = item["design"]["metric"]
+    shown = measured_cell(item, metric)
+    return f"{metric} {shown}" if shown and only is None else shown
+
+
 def _text(item: Json, *, verbose: bool) -> str:
+    from perpetual_cli.board import result_lines
+
     whom = f"  of {item['hypothesis_id']}" if item["hypothesis_id"] else ""
     lines = [f"{item['id']}  {item['status']}{whom} ({STATES[item['status']]})", f"  {line(item['title'])}"]
     if item["command"] is None or other_command(item):  # else the title says it
@@ -503,6 +554,7 @@ def _text(item: Json, *, verbose: bool) -> str:
         lines.append("  notes: " + "\n    ".join(printable(item["notes"]).splitlines()))
     lines += [f"  needs: {needs(item)}", _design(item), *([_score(item)] if verbose else [])]
     lines.append(f"  runs: {_runs(item)}")
+    lines += result_lines(item)
     lines += [f"  flag: {printable(text)}" for text in item["cautions"]]
     approved = f", approved by {printable(item['approved_by'])}" if item["approved_by"] else ""
     lines.append(f"  proposed by {printable(item['proposed_by'])} at {shown_time(item['created_at'])} UTC{approved}")

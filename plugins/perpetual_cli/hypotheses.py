@@ -9,8 +9,9 @@ import click
 
 from perpetual.api import CliContext, OpenGroup, json_object, json_option, key_option, page_options, pass_cli, printable
 from perpetual.science.versions import is_stale
-from perpetual.toolkit.claims import WORDS, claim_in_words, effect_in_words, short_effect
+from perpetual.toolkit.claims import WORDS, claim_in_words, effect_in_words
 from perpetual.toolkit.units import counted, shown_bound, shown_number
+from perpetual_cli.board import effect_cell
 from perpetual_cli.words import verbose_option
 
 if TYPE_CHECKING:
@@ -82,15 +83,18 @@ def _next(id: str, prediction: Prediction) -> str:
 
 @hypotheses.command(name="list")
 @click.option("--status", metavar="S", help="Only these: open, supported, refuted or parked.")
+@click.option("--tag", metavar="T", help="Only those with this tag.")
 @page_options
 @verbose_option("The tags too.")
 @json_option
 @pass_cli
-def list_(cli: CliContext, status: str | None, limit: int, cursor: str | None, verbose: bool) -> None:
+def list_(
+    cli: CliContext, status: str | None, tag: str | None, limit: int, cursor: str | None, verbose: bool
+) -> None:
     """List hypotheses, oldest first."""
     from perpetual.api import to_json
 
-    page = cli.lab.hypotheses.list(status=status, limit=limit, cursor=cursor)
+    page = cli.lab.hypotheses.list(status=status, tag=tag, limit=limit, cursor=cursor)
     cli.items(
         "hypotheses",
         [to_json(item) for item in page.items],
@@ -99,17 +103,24 @@ def list_(cli: CliContext, status: str | None, limit: int, cursor: str | None, v
         lambda item: (
             item["id"],
             item["status"] + _by_hand(item) + (", stale" if is_stale(item["flags"]) else ""),
-            short_effect(item["effect"]),
+            effect_cell(item["effect"], item["prediction"]["direction"]),
             f"{item['confidence']:.3f}",
             shown_bound(item["false_alarm_bound"]),
             item["statement"],
             " ".join(item["tags"]) if verbose else "",
         ),
-        empty=f"no hypothesis is {status}" if status else "no hypothesis yet: perpetual hypotheses add STATEMENT",
+        empty=_none(status, tag),
     )
     if not cli.as_json and any(item.status in ("supported", "refuted") for item in page.items):
         family = cli.lab.status().get("family")
         click.echo(f"together: {family['sentence']}" if family else "")
+
+
+def _none(status: str | None, tag: str | None) -> str:
+    """Returns why a list is empty."""
+    if status is None and tag is None:
+        return "no hypothesis yet: perpetual hypotheses add STATEMENT"
+    return f"no hypothesis is {status}" if tag is None else "no such hypothesis"
 
 
 @hypotheses.command()

@@ -193,6 +193,7 @@ def _plan_text(plan: RunPlan) -> str:
 )
 @click.option("--status", metavar="S", help="Only these: queued, launching, running, done, failed, ...")
 @click.option("--experiment", "experiment_id", metavar="ID", help="Only those of this experiment.")
+@click.option("--tag", metavar="T", help="Only those of experiments with this tag.")
 @page_options
 @json_option
 @pass_cli
@@ -202,13 +203,14 @@ def runs(
     provenance: bool,
     status: str | None,
     experiment_id: str | None,
+    tag: str | None,
     limit: int,
     cursor: str | None,
 ) -> None:
     """Show the run ID; without ID, list runs, newest first, as the record has them (`scan` updates it)."""
     if id is not None:
-        if status or experiment_id:
-            raise UsageError("an ID names one run; --status and --experiment are for the list")
+        if status or experiment_id or tag is not None:
+            raise UsageError("an ID names one run; --status, --experiment and --tag are for the list")
         from perpetual.api import to_json
         from perpetual_cli.provenance import provenance_lines, provenance_text
 
@@ -227,8 +229,8 @@ def runs(
         return
     if provenance:
         raise UsageError("--provenance is of one run", hint="perpetual runs ID --provenance")
-    page = cli.lab.runs.list(status=status, experiment_id=experiment_id, limit=limit, cursor=cursor)
-    empty = "no such run" if status or experiment_id else "no run yet: perpetual run EXPERIMENT"
+    page = cli.lab.runs.list(status=status, experiment_id=experiment_id, tag=tag, limit=limit, cursor=cursor)
+    empty = "no such run" if status or experiment_id or tag is not None else "no run yet: perpetual run EXPERIMENT"
     _table(cli, page.items, page.next_cursor, empty=empty)
 
 

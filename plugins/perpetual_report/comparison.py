@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from perpetual.documents.ledger import Effect
     from perpetual_report.documents import ArmMetric, ComparedArm, ComparedPair, Comparison, Difference, RunLeftOut
 
-__all__ = ["Table", "compare", "flat", "markdown_of", "options_of", "tables_of"]
+__all__ = ["Table", "compare", "flat", "markdown_of", "tables_of"]
 
 _MOST_ARMS, _MOST_METRICS, _RUNS_NAMED, _MANY_PAIRS = 12, 30, 12, 12
 _LEVEL = "95 % Student-t intervals; each pair by itself, unadjusted for how many pairs there are."

@@ -35,11 +35,12 @@ class Experiments(Paged[Experiment]):
         *,
         status: str | None = None,
         hypothesis_id: str | None = None,
+        tag: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
     ) -> Listing[Experiment]:
         """Returns a page of experiments, oldest first; None leaves a filter out."""
-        return self._records.list(status=status, hypothesis_id=hypothesis_id, limit=limit, cursor=cursor)
+        return self._records.list(status=status, hypothesis_id=hypothesis_id, tag=tag, limit=limit, cursor=cursor)
 
     @staticmethod
     def design_of(experiment: Experiment) -> str:

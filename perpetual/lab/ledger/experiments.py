@@ -17,6 +17,7 @@ from perpetual.lab.context import Context
 from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, RUN, ExperimentRow, LabTransaction
 from perpetual.lab.ledger.alike import Alike
 from perpetual.lab.ledger.specification import Specification
+from perpetual.lab.ledger.tagged import tagged
 from perpetual.lab.permissions import is_same
 from perpetual.lab.redaction import CHECKED
 from perpetual.records import LIVE, Experiment, Listing, Score, from_json, to_json
@@ -206,6 +207,7 @@ class ExperimentRecords:
         *,
         status: str | None = None,
         hypothesis_id: str | None = None,
+        tag: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
     ) -> Listing[Experiment]:
@@ -217,7 +219,7 @@ class ExperimentRecords:
             equals["status"] = status
         if hypothesis_id is not None:
             equals["hypothesis_id"] = self._ctx.need(HYPOTHESIS, hypothesis_id).id
-        page = self._ctx.store.page(EXPERIMENT, limit=limit, cursor=cursor, **equals)
+        page = tagged(self._ctx, EXPERIMENT, tag, limit=limit, cursor=cursor, **equals)
         found = [from_json(Experiment, self._ctx.redaction.shown_specification(item.body)) for item in page.items]
         return Listing(tuple(_cautioned(self._ctx, found)), page.next_cursor)
 

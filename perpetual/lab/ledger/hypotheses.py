@@ -8,6 +8,7 @@ from typing import Any
 from perpetual.errors import Conflict, NotPermitted, UsageError, nearest, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, RUN, HypothesisRow
+from perpetual.lab.ledger.tagged import tagged
 from perpetual.lab.permissions import withholds
 from perpetual.records import Hypothesis, Listing, from_json
 from perpetual.records.states import HYPOTHESIS_STATES
@@ -88,10 +89,12 @@ class HypothesisRecords:
         """Returns the hypothesis; NotFound names the nearest ids."""
         return self.record(self._ctx.need(HYPOTHESIS, id))
 
-    def list(self, *, status: str | None = None, limit: int = 100, cursor: str | None = None) -> Listing[Hypothesis]:
+    def list(
+        self, *, status: str | None = None, tag: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> Listing[Hypothesis]:
         """Returns a page of hypotheses, oldest first."""
         equals: dict[str, Any] = {} if status is None else {"status": _status(status)}
-        page = self._ctx.store.page(HYPOTHESIS, limit=limit, cursor=cursor, **equals)
+        page = tagged(self._ctx, HYPOTHESIS, tag, limit=limit, cursor=cursor, **equals)
         return Listing(tuple(self.record(document) for document in page.items), page.next_cursor)
 
     def edit(

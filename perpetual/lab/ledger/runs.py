@@ -10,6 +10,7 @@ from perpetual.errors import UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.engines.sight import folder_of
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, LabTransaction, RunRow
+from perpetual.lab.ledger.tagged import tagged
 from perpetual.lab.redaction import CHECKED
 from perpetual.records import ENDED, LIVE, GitState, Json, Listing, Run, from_json, to_json
 from perpetual.records.states import RunStatus
@@ -48,6 +49,7 @@ class RunRecords:
         *,
         status: str | None = None,
         experiment_id: str | None = None,
+        tag: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
     ) -> Listing[Run]:
@@ -59,7 +61,7 @@ class RunRecords:
             equals["status"] = status
         if experiment_id is not None:
             equals["experiment_id"] = self._ctx.need(EXPERIMENT, experiment_id).id
-        page = self._ctx.store.page(RUN, limit=limit, cursor=cursor, newest_first=True, **equals)
+        page = tagged(self._ctx, RUN, tag, limit=limit, cursor=cursor, newest_first=True, **equals)
         items = tuple(from_json(Run, self._ctx.redaction.shown_record("run", item.body)) for item in page.items)
         return Listing(items, page.next_cursor)
 

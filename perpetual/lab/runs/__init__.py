@@ -37,17 +37,20 @@ class Runs(Paged[Run]):
         *,
         status: str | None = None,
         experiment_id: str | None = None,
+        tag: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
     ) -> Listing[Run]:
         """Returns a page of runs, newest first, as they are now: one that is over is not said to run.
+
+        A run has the tags of its experiment.
 
         Args:
             status: of the record; None leaves a filter out.
         """
         from perpetual.lab.runs.reconcile import as_seen
 
-        page = self._records.list(status=status, experiment_id=experiment_id, limit=limit, cursor=cursor)
+        page = self._records.list(status=status, experiment_id=experiment_id, tag=tag, limit=limit, cursor=cursor)
         seen = [as_seen(self._ctx, run.id, run.status, run.reason) for run in page.items]
         items = [
             run if now == (run.status, run.reason) else replace(run, status=cast("RunStatus", now[0]), reason=now[1])
