@@ -70,7 +70,8 @@ def result_lines(item: Json) -> list[str]:
     """Returns the lines that say what an experiment measured, and what that means for its claim."""
     metric, direction = item["design"]["metric"], item["design"]["direction"]
     names = sorted(item.get("metrics") or {}, key=lambda name: name != metric)
-    lines = [f"  measured: {printable(name)} {_in_words(item['metrics'][name])}" for name in names]
+    done = item["runs"].get("done", 0)
+    lines = [f"  measured: {printable(name)} {_in_words(item['metrics'][name], done)}" for name in names]
     if item.get("effect"):
         lines.append("  effect: " + printable(effect_in_words(cast("Effect", item["effect"]), direction)))
     if item.get("left_out"):
@@ -78,9 +79,10 @@ def result_lines(item: Json) -> list[str]:
     return lines
 
 
-def _in_words(found: Spread) -> str:
+def _in_words(found: Spread, done: int) -> str:
     noise = "" if found["sd"] is None else f", sd {shown_number(found['sd'], '.2g')} between runs"
-    return f"{shown_number(found['mean'], '.4g')}{noise}; {counted(found['n'], 'run')}"
+    once = " (bit-equal values count once)" if found["n"] == 1 < done else ""
+    return f"{shown_number(found['mean'], '.4g')}{noise}; {counted(found['n'], 'run')}{once}"
 
 
 # --- leaderboard ----------------------------------------------------------------------------------------------------

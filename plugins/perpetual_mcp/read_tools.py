@@ -6,11 +6,11 @@ description that an agent reads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 from perpetual import Lab
-from perpetual.api import Experiment, Hypothesis, Run, UsageError, to_json
+from perpetual.api import Experiment, Hypothesis, NotFound, PerpetualError, Run, UsageError, to_json
 from perpetual.science.versions import is_stale
 from perpetual.toolkit.claims import claim_in_words, effect_in_words
 from perpetual.toolkit.units import counted, shown_bound, start_of
@@ -19,7 +19,7 @@ from perpetual_mcp.bounds import MOST_TOKENS, SMALL_TOKENS, Answer, end, fit, fi
 if TYPE_CHECKING:
     from typing import TypedDict
 
-    from perpetual.documents.ledger import Effect
+    from perpetual.documents.ledger import Effect, LeaderboardRow, Spread
 
     class ExperimentLine(TypedDict):
         """An experiment in short."""
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
         score: float | None
         reason: str
         stale: bool
+        metrics: dict[str, Spread]
+        effect: Effect | None
+        direction: str | None
 
     class RunLine(TypedDict):
         """A run in short."""
@@ -228,24 +231,26 @@ def perpetual_experiments(
         str | None, "Only these: proposed, approved, rejected, expired, active, complete, analysed."
     ] = None,
     hypothesis: Annotated[str | None, "Only those that test this hypothesis, e.g. h1."] = None,
+    tag: Annotated[str | None, "Only those with this tag."] = None,
     limit: Limit = None,
     cursor: Cursor = None,
 ) -> Answer:
-    """Experiments, oldest first: what waits for a person, what may be run and how often still, what it would teach."""
+    """Experiments, oldest first: what waits for a person, what may be run, what was measured, what it would teach."""
     if id is None:
         return listed(
             "perpetual.experiments/1",
-            lambda count: lab.experiments.list(status=status, hypothesis_id=hypothesis, limit=count, cursor=cursor),
-            experiment_line,
+            lambda count: _page(lab, status=status, hypothesis_id=hypothesis, tag=tag, limit=count, cursor=cursor),
+            lambda pair: experiment_line(*pair),
             say_experiment,
             limit=limit,
-            empty="no such experiment" if status or hypothesis else "no experiment yet: perpetual_propose makes one",
+            empty="no such experiment" if status or hypothesis or tag is not None else "no experiment yet: perpetual_propose makes one",
             extra={"experiment": None},
         )
-    if status or hypothesis:
-        raise UsageError("an id names one experiment; status and hypothesis are for the list")
+    if status or hypothesis or tag is not None:
+        raise UsageError("an id names one experiment; status, hypothesis and tag are for the list")
     found = lab.experiments.get(id)
-    line = experiment_line(found)
+    row = _rows_of(lab, [found.id]).get(found.id)
+    line = experiment_line(found, row)
     lines = [
         say_experiment(line),
         f"command: {plain(found.command, 400)}",
@@ -255,15 +260,41 @@ def perpetual_experiments(
     document = {
         "schema": "perpetual.experiments/1",
         "items": [],
-        "experiment": to_json(found),
+        "experiment": {
+            **to_json(found),
+            **({} if row is None else {key: row[key] for key in ("metrics", "effect", "left_out")}),
+        },
         "next_cursor": None,
         "truncated": False,
     }
     return fitted(document, "\n".join(filter(None, lines)))
 
 
-def experiment_line(experiment: Experiment) -> ExperimentLine:
-    """Returns an experiment in short."""
+def _rows_of(lab: Lab, ids: Sequence[str]) -> dict[str, LeaderboardRow]:
+    """Returns what these experiments measured, by id; nothing where the part that folds it is not in force."""
+    try:
+        return {id: row for row in lab.runs.table(ids=ids)["items"] for id in row["experiments"]} if ids else {}
+    except NotFound:
+        raise
+    except PerpetualError:
+        return {}
+
+
+class _Page(NamedTuple):
+    """A page of experiments, each with what it measured."""
+
+    items: tuple[tuple[Experiment, LeaderboardRow | None], ...]
+    next_cursor: str | None
+
+
+def _page(lab: Lab, **asked: Any) -> _Page:
+    page = lab.experiments.list(**asked)
+    rows = _rows_of(lab, [item.id for item in page.items])
+    return _Page(tuple((item, rows.get(item.id)) for item in page.items), page.next_cursor)
+
+
+def experiment_line(experiment: Experiment, row: LeaderboardRow | None = None) -> ExperimentLine:
+    """Returns an experiment in short, with what it measured."""
     return {
         "id": experiment.id,
         "hypothesis_id": experiment.hypothesis_id,
@@ -274,6 +305,9 @@ def experiment_line(experiment: Experiment) -> ExperimentLine:
         "score": experiment.score.score,
         "reason": experiment.score.reason,
         "stale": is_stale(experiment.cautions),
+        "metrics": {} if row is None else row["metrics"],
+        "effect": None if row is None else row["effect"],
+        "direction": experiment.design.direction,
     }
 
 
@@ -283,7 +317,15 @@ def say_experiment(line: ExperimentLine) -> str:
     runs = ", ".join(f"{count} {name}" for name, count in line["runs"].items()) or "no run yet"
     stale = ", stale" if line["stale"] else ""
     head = f"{line['id']} {line['status']}{stale}{of}: {plain(line['title'], 80)}"
-    return f"{head}; {counted(line['replicates'], 'replicate')}, {runs}; {plain(line['reason'], 120)}"
+    measured = ", ".join(
+        f"{plain(name, 40)} {found['mean']:.5g}" + ("" if found["sd"] is None else f" ± {found['sd']:.2g}")
+        for name, found in [*line["metrics"].items()][:3]
+    )
+    effect = line["effect"]
+    # what it would teach is of interest before it has measured something
+    said = f"measured {measured}" if measured else plain(line["reason"], 120)
+    said += f"; effect {plain(effect_in_words(effect, line["direction"]), 200)}" if effect else ""
+    return f"{head}; {counted(line['replicates'], 'replicate')}, {runs}; {said}"
 
 
 # --- runs -------------------------------------------------------------------------------------------------------

@@ -219,6 +219,14 @@ class HypothesesAnswer(TypedDict):
     truncated: bool
 
 
+class MeasuredLine(TypedDict):
+    """Mean and sd of a metric over the n runs that evidence counts."""
+
+    mean: float
+    sd: float | None
+    n: int
+
+
 class ListedExperiment(TypedDict):
     """An experiment in a list."""
 
@@ -231,6 +239,9 @@ class ListedExperiment(TypedDict):
     score: float | None
     reason: str
     stale: NotRequired[bool]
+    metrics: NotRequired[dict[str, MeasuredLine]]
+    effect: NotRequired[EffectLine | None]
+    direction: NotRequired[str | None]
 
 
 class ExperimentsAnswer(TypedDict):

@@ -35,8 +35,14 @@ def perpetual_boards() -> list[Provider]:
 
 @hookimpl
 def perpetual_mcp_tools() -> list[Provider]:
-    """Offers `perpetual_report`, for agents."""
+    """Offers `perpetual_report` and `perpetual_query`, for agents."""
     return [
+        Provider(
+            "mcp_tool",
+            "perpetual_query",
+            "perpetual_report.query_tool:build",
+            "Experiments by what they measured: filtered, in order, with their parameters.",
+        ),
         Provider(
             "mcp_tool",
             "perpetual_report",

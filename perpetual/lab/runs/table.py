@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.lab.context import Context
-from perpetual.lab.kinds import EVENT, EVIDENCE, EXPERIMENT, RUN
+from perpetual.lab.kinds import EVENT, EVIDENCE, EXPERIMENT, HYPOTHESIS, RUN
 from perpetual.lab.state_token import Present
 
 if TYPE_CHECKING:
@@ -110,6 +110,9 @@ class TableSource:
         """Returns the effect of each design of a hypothesis, by the experiment whose prediction holds."""
         from perpetual.lab.evidence.confidence import effects_of
 
+        found = self._ctx.store.get(HYPOTHESIS, hypothesis_id)
+        if found is None or found.body.get("effect", ...) is None:
+            return {}  # nothing of it is measured
         return effects_of(self._ctx, hypothesis_id)
 
     def _experiments(self, ids: Collection[str] | None) -> Iterator[Document[ExperimentBody]]:
