@@ -500,8 +500,10 @@ def experiments(
         if hypothesis_id is not None:
             cli.lab.hypotheses.get(hypothesis_id)
         chosen = None if columns is None else [name for each in columns.split(",") if (name := each.strip())]
+        if best is None and sort is None:
+            sort = "id"
         table = cli.lab.runs.table(
-            sort="id" if sort is best is None else sort, reverse=reverse, where=where, columns=chosen, tag=tag, status=status,
+            sort=sort, reverse=reverse, where=where, columns=chosen, tag=tag, status=status,
             hypothesis_id=hypothesis_id, since=since, best=best if best is not None else limit,
         )  # fmt: skip
         board.show(cli, table, is_chosen=chosen is not None, empty="no such experiment")

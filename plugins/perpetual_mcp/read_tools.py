@@ -236,6 +236,7 @@ def perpetual_experiments(
     cursor: Cursor = None,
 ) -> Answer:
     """Experiments, oldest first: what waits for a person, what may be run, what was measured, what it would teach."""
+    is_filtered = bool(status or hypothesis) or tag is not None
     if id is None:
         return listed(
             "perpetual.experiments/1",
@@ -243,10 +244,10 @@ def perpetual_experiments(
             lambda pair: experiment_line(*pair),
             say_experiment,
             limit=limit,
-            empty="no such experiment" if status or hypothesis or tag is not None else "no experiment yet: perpetual_propose makes one",
+            empty="no such experiment" if is_filtered else "no experiment yet: perpetual_propose makes one",
             extra={"experiment": None},
         )
-    if status or hypothesis or tag is not None:
+    if is_filtered:
         raise UsageError("an id names one experiment; status, hypothesis and tag are for the list")
     found = lab.experiments.get(id)
     row = _rows_of(lab, [found.id]).get(found.id)
@@ -257,7 +258,7 @@ def perpetual_experiments(
         f"proposed by {plain(found.proposed_by)}, approved by {plain(found.approved_by or 'nobody yet')}",
         f"notes: {plain(found.notes, 400)}" if found.notes else "",
     ]
-    document = {
+    document: dict[str, object] = {
         "schema": "perpetual.experiments/1",
         "items": [],
         "experiment": {
@@ -324,7 +325,8 @@ def say_experiment(line: ExperimentLine) -> str:
     effect = line["effect"]
     # what it would teach is of interest before it has measured something
     said = f"measured {measured}" if measured else plain(line["reason"], 120)
-    said += f"; effect {plain(effect_in_words(effect, line["direction"]), 200)}" if effect else ""
+    if effect:
+        said += f"; effect {plain(effect_in_words(effect, line['direction']), 200)}"
     return f"{head}; {counted(line['replicates'], 'replicate')}, {runs}; {said}"
 
 

@@ -14,14 +14,14 @@ from perpetual.api import NotFound, PerpetualError, UsageError
 from perpetual.science.intervals import mean_of
 from perpetual.science.versions import samples_of
 from perpetual.toolkit.units import identifier, iso, seconds_of
-from perpetual_report.board_cache import BROKEN, BoardCache, CachedRows, Effects, Row, State
+from perpetual_report.board_cache import BROKEN, BoardCache, CachedRows, Effects, Mark, Row, State
 from perpetual_report.parameters import parameters
 from perpetual_report.where import Key, Keys, compiled
 
 if TYPE_CHECKING:
     from perpetual.documents.ledger import Leaderboard, LeaderboardRow, Spread
-    from perpetual.lab.bodies import RunBody
-    from perpetual.lab.runs.table import Measured, TableSource
+    from perpetual.lab.bodies import ExperimentBody, RunBody
+    from perpetual.lab.runs.table import TableSource
 
 __all__ = ["Board", "build"]
 
@@ -43,12 +43,12 @@ class Board:
         reverse: bool,
         where: str | None,
         columns: Sequence[str] | None,
-        tag: str | None,
-        status: str | None,
-        hypothesis_id: str | None,
         since: str | None,
         best: int | None,
         now: datetime,
+        tag: str | None = None,
+        status: str | None = None,
+        hypothesis_id: str | None = None,
     ) -> Leaderboard:
         """Returns the rows that match, in order; see `lab.runs.table`."""
         if best is not None and best < 1:
@@ -153,7 +153,7 @@ def _value(row: Row, key: Key) -> object:
 
 def _here(source: TableSource, ids: Sequence[str] | None) -> _RowsHere:
     """Returns the rows of a few experiments, or of all, folded here and now."""
-    rows = [*map(_row, source.measured(None if ids is None else [identifier(id) for id in ids]))]
+    rows = _rows(source, None if ids is None else [identifier(id) for id in ids])
     return _RowsHere(rows, _effects(source, _subjects(rows)))
 
 
@@ -179,33 +179,39 @@ def _refresh(source: TableSource, cache: BoardCache) -> bool:
     with cache.reading() as cached:
         if cached is not None and token is not None and cached.state.token == token:
             return True
-        mark = source.mark()
+        mark = _mark(source)
         found = None if cached is None else _changed(source, cached)
     if found is None:
-        rows = [*map(_row, source.measured())]
+        rows = _rows(source, None)
         effects = _effects(source, _subjects(rows))
     else:
         rows, subjects = found
         effects = _effects(source, subjects)
-    young = source.changed(mark)
-    if young is None:
-        return False
-    state = State(token, mark, (sorted(young.experiments), sorted(young.hypotheses)))
+    state = State(token, mark, sorted({*source.changes(mark[2])}))
     return cache.write(rows, effects, state, anew=found is None)
 
 
+def _mark(source: TableSource) -> Mark:
+    """Returns the present state; what is written while it is looked at is looked at again."""
+    seq, number = source.position()
+    return (seq, number, *(source.event(number) or (0, "")))
+
+
 def _changed(source: TableSource, cached: CachedRows) -> tuple[list[Row], set[str]] | None:
-    """Returns the rows that have changed since, and the hypotheses whose effects may have; None if not known."""
-    changed = source.changed(cached.state.mark)
-    if changed is None:
+    """Returns the rows that have changed since, and the hypotheses whose effects may have.
+
+    None where the cached state is no earlier one of this record: a backup was put back, or the record was moved.
+    """
+    seq, number, event_seq, digest = cached.state.mark
+    if not number or source.event(number) != (event_seq, digest) or source.position()[0] < seq:
         return None
+    changed = {*source.changes(event_seq), *cached.state.young}
     try:
-        rows = [*map(_row, source.measured({*changed.experiments, *cached.state.young[0]}))]
+        rows = _rows(source, [id for id in changed if id[0] == "e"])
     except NotFound:
         return None
     touched = {id for row in rows for id in (*row["experiments"], row["renews"]) if id is not None}
-    subjects = {*changed.hypotheses, *cached.state.young[1], *_subjects(rows), *cached.linked(touched)}
-    return rows, subjects
+    return rows, {*(id for id in changed if id[0] == "h"), *_subjects(rows), *cached.linked(touched)}
 
 
 def _subjects(rows: Iterable[Row]) -> set[str]:
@@ -237,10 +243,31 @@ def _number(row: Row) -> int:
     return int(row["id"][1:])
 
 
-def _row(measured: Measured) -> Row:
+def _rows(source: TableSource, ids: Iterable[str] | None) -> list[Row]:
+    """Returns the rows of these experiments, or of every one; one that extends another is part of that one's row."""
+    if ids is None:
+        runs: dict[str, list[RunBody]] = {}
+        for run in source.runs():
+            runs.setdefault(run["experiment_id"], []).append(run)
+        return [
+            _row(body, [run for id in _members(body) for run in runs.get(id, ())])
+            for body in source.experiments()
+            if not body.get("extends")
+        ]
+    roots = {body.get("extends") or body["id"] for body in source.experiments(ids)}
+    return [
+        _row(body, [run for id in _members(body) for run in source.runs(id)])
+        for body in source.experiments(sorted(roots, key=lambda id: int(id[1:])))
+    ]
+
+
+def _members(body: ExperimentBody) -> list[str]:
+    return [body["id"], *body.get("extended_by", [])]
+
+
+def _row(body: ExperimentBody, runs: Sequence[RunBody]) -> Row:
     """Returns an experiment's row, without its effect."""
-    body = measured.experiment
-    metrics, left_out = _spreads(measured.runs)
+    metrics, left_out = _spreads(runs)
     design = body["design"]
     directions = {guard["metric"]: guard["direction"] for guard in design.get("guards") or ()}
     if design["metric"] and design["direction"]:
@@ -250,7 +277,7 @@ def _row(measured: Measured) -> Row:
         "tags": body["tags"], "created_at": body["created_at"], "metrics": metrics,
         "params": parameters(body["command"], body["config"], body["env"]), "effect": None,
         "metric": design["metric"], "direction": design["direction"], "left_out": left_out,
-        "experiments": [body["id"], *body.get("extended_by", [])], "directions": directions,
+        "experiments": _members(body), "directions": directions,
         "links": [link for link in (design["baseline"], design.get("runs_of")) if isinstance(link, str)],
         "renews": body.get("renews"),
     }  # fmt: skip
@@ -277,7 +304,7 @@ def _spreads(runs: Sequence[RunBody]) -> tuple[dict[str, Spread], dict[str, int]
     for run in counting:
         for name, value in run["metrics"].items():
             if value is not None:
-                same = run["id"] if run["seed"] is None else (run["seed"], value)
+                same = (run["seed"], value) if run.get("is_seed_known", True) else run["id"]
                 values.setdefault(name, {})[same] = value
     return {name: _spread([*found.values()]) for name, found in values.items()}, dict(left_out)
 

@@ -18,9 +18,10 @@ from perpetual import __version__
 from perpetual.toolkit.caches import cache_dir
 from perpetual_report.where import FIELDS, Key, Keys
 
-__all__ = ["BROKEN", "BoardCache", "CachedRows", "Effects", "Row", "State"]
+__all__ = ["BROKEN", "BoardCache", "CachedRows", "Effects", "Mark", "Row", "State"]
 
 Row = dict[str, Any]
+Mark = tuple[int, int, int, str]  # its last commit, its last event, the commit and the digest of that
 Effects = Mapping[str, Mapping[str, Mapping[str, object]]]  # by hypothesis and experiment
 
 _FORMAT = 1
@@ -43,8 +44,8 @@ class State(NamedTuple):
     """A state of the record: `young` are the experiments and hypotheses that were written after its last event."""
 
     token: str | None
-    mark: tuple[int, int, int, str]
-    young: tuple[Sequence[str], Sequence[str]]
+    mark: Mark
+    young: Sequence[str]
 
 
 class BoardCache:
@@ -220,7 +221,7 @@ def _state(found: sqlite3.Connection, key: str) -> State | None:
     row = found.execute("SELECT body FROM state").fetchone()
     if row is None:
         return None
-    written, token, (seq, event, event_seq, digest), (experiments, hypotheses) = json.loads(row[0])
+    written, token, (seq, event, event_seq, digest), young = json.loads(row[0])
     if written != key:
         return None
-    return State(token, (seq, event, event_seq, digest), (experiments, hypotheses))
+    return State(token, (seq, event, event_seq, digest), young)

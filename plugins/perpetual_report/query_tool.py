@@ -46,7 +46,7 @@ class QueryEffect(TypedDict):
 
 
 class QueryRow(TypedDict):
-    """An experiment: its metrics and parameters of the columns; `left_out` counts runs that weigh nothing, by reason."""
+    """An experiment: its metrics and parameters of the columns; `left_out` counts runs that weigh nothing."""
 
     id: str
     title: str

@@ -77,11 +77,9 @@ class Runs(Paged[Run]):
         reverse: bool = False,
         where: str | None = None,
         columns: Sequence[str] | None = None,
-        tag: str | None = None,
-        status: str | None = None,
-        hypothesis_id: str | None = None,
         since: str | None = None,
         best: int | None = None,
+        **equals: str | None,
     ) -> Leaderboard:
         """Returns experiments with the mean, sd and n of what their runs measured, and their parameters.
 
@@ -91,9 +89,9 @@ class Runs(Paged[Run]):
             reverse: turns the order round.
             where: an expression such as `lr<0.1 and opt=adam`; see docs/how-to/leaderboard.md.
             columns: the keys that the rows keep; by default the metrics that are declared and what differs.
-            tag, status, hypothesis_id: those with it alone.
             since: proposed since then: a time (ISO 8601), or so long ago: `12h`, `7d`.
             best: at most so many rows.
+            equals: `tag`, `status`, `hypothesis_id`: only those with it.
 
         Raises:
             UsageError: for a key, an expression or a time that means nothing, naming the place.
@@ -102,8 +100,8 @@ class Runs(Paged[Run]):
         from perpetual.lab.runs.table import TableSource
 
         answer: Leaderboard = self._ctx.part("board").table(
-            TableSource(self._ctx), ids=ids, sort=sort, reverse=reverse, where=where, columns=columns, tag=tag,
-            status=status, hypothesis_id=hypothesis_id, since=since, best=best, now=self._ctx.clock(),
+            TableSource(self._ctx), ids=ids, sort=sort, reverse=reverse, where=where, columns=columns, since=since,
+            best=best, now=self._ctx.clock(), **equals,
         )  # fmt: skip
         return answer
 

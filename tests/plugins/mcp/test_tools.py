@@ -29,7 +29,7 @@ SIX = {
 }
 READERS = {
     "perpetual_status", "perpetual_brief", "perpetual_experiments", "perpetual_runs", "perpetual_logs",
-    "perpetual_budget", "perpetual_report",
+    "perpetual_budget", "perpetual_query", "perpetual_report",
 }  # fmt: skip
 OTHERS = {"perpetual_run", "perpetual_kill", "perpetual_evidence"}
 PRINTS = "python -c 'print(\"val_loss=2.1\")'"
@@ -267,7 +267,7 @@ def test_no_tool_starts_an_unapproved_experiment(filled: Path) -> None:
         assert error_of(approve)["code"] == "usage"  # there is no such tool
         return [tool.name for tool in tools]
 
-    assert len(talk(opener(filled), deed)) == 14
+    assert len(talk(opener(filled), deed)) == 15
     with Lab.open(filled) as lab:
         assert {lab.experiments.get(id).status for id in ("e2", "e3")} == {"proposed"}
         assert not [run for run in lab.runs.list().items if run.experiment_id != "e1"]
