@@ -19,7 +19,7 @@ from perpetual import records
 from perpetual.api import Event, Evidence, Experiment, GpuStatus, Hypothesis, Note, Record, Run
 from perpetual.documents import TypedDict
 from perpetual.documents.kinds import KindOfRecord
-from perpetual.documents.ledger import ApproveToken, Init, Refolded
+from perpetual.documents.ledger import ApproveToken, Init, Leaderboard, Refolded
 from perpetual.documents.machine import Completion, Doctor, Setting
 from perpetual.documents.memory import MemoryDecision, MemoryWrite, NoteHistory, NoteHit, NoteText, NoteWaiting
 from perpetual.documents.page import Page
@@ -101,6 +101,7 @@ DOCUMENTS: dict[str, Any] = {
     "hypotheses": Page[Hypothesis],
     "hypothesis": Hypothesis,
     "init": Init,
+    "leaderboard": Leaderboard,
     "logs": Logs,
     "memory_decision": MemoryDecision,
     "memory_write": MemoryWrite,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["command_fields", "flat", "parameters", "parameters_of", "typed"]
 
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9]\d{0,14})")
-_FLOAT = re.compile(r"[-+]?(?:\d{1,30}\.\d{0,30}|\.\d{1,30}|\d{1,15})(?:[eE][-+]?\d{1,3})?")
+_FLOAT = re.compile(r"[-+]?(?:(?:0|[1-9]\d{0,29})(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][-+]?\d{1,3})?")
 _SETTING = re.compile(r"[+~]{0,2}[A-Za-z_][\w.-]*(?:[/@][\w.-]+)*")
 _LONGEST = 200  # characters of a value in a table
 _MOST = 200  # parameters of one experiment
@@ -106,8 +106,8 @@ def _named(
     command: str | None, config: Mapping[str, object], env: Mapping[str, object]
 ) -> Iterator[tuple[str, object]]:
     for name, value in command_fields(command).items():
-        short = name.removeprefix("command ").lstrip("-+~")
-        yield (short.replace("word ", "word.") if name.startswith("command word ") else short or name), value
+        bare = name.removeprefix("command ")
+        yield (bare.replace(" ", ".") if name.startswith("command word ") else bare.lstrip("-+~") or bare), value
     for source, table in (("config", config), ("env", env)):
         for key, item in table.items():
             yield from flat(f"{source}.{key}", item).items()
