@@ -71,6 +71,7 @@ if TYPE_CHECKING:  # `as` says that the name is public
     from perpetual.slots.analyser import Analyser as Analyser
     from perpetual.slots.analyser import Analysis as Analysis
     from perpetual.slots.analyser import Draft as Draft
+    from perpetual.slots.analyser import MetricHistory as MetricHistory
     from perpetual.slots.analyser import MetricReader as MetricReader
     from perpetual.slots.analyser import MetricValue as MetricValue
     from perpetual.slots.analyser import Proposer as Proposer
@@ -186,7 +187,9 @@ _HOMES = {
     ),
     "perpetual.records.states": "ExperimentStatus HypothesisStatus NoteStatus RunStatus",
     "perpetual.slots": "API Option Provider",
-    "perpetual.slots.analyser": "Analyser Analysis Draft MetricReader MetricValue Proposer RunFolder RunOutput Symptom",
+    "perpetual.slots.analyser": (
+        "Analyser Analysis Draft MetricHistory MetricReader MetricValue Proposer RunFolder RunOutput Symptom"
+    ),
     "perpetual.slots.capture": "Artifact Capture CodeReader CodeState Isolation RunChanges RunEnd RunFacts RunStart",
     "perpetual.slots.gate": "Gate GateFinding GateVerdict TextProvenance",
     "perpetual.slots.gpu": "Gpu GpuBackend GpuProcess MigDevice GpuReading",

@@ -74,6 +74,8 @@ def answer(arguments: list[str]) -> str | None:
     is_agent = mark(os.environ, _agent_marks()) is not None
     command, event, tokens = parsed
     if command == "status":
+        if status["runs"]["active"]:
+            return None  # how far they are is not kept
         status = for_agents(status) if is_agent else status
         document = status_document(status)
         if as_json:

@@ -62,6 +62,7 @@ class RunLine(TypedDict):
     reason: str | None
     gpus: list[str]
     pid: int | None
+    progress: NotRequired[dict[str, Any] | None]  # `RunProgress` of the schema of `runs`; null: not known
 
 
 class RunsNow(TypedDict):

@@ -191,7 +191,7 @@ class Lab(AbstractContextManager["Lab"]):
         from perpetual.lab.plugin_sections import status_sections
         from perpetual.lab.status import Status
 
-        return Status(self.context, self.budget, lambda: status_sections(self))
+        return Status(self.context, self.budget, lambda: status_sections(self), self.progress)
 
     @classmethod
     def open(
@@ -305,6 +305,12 @@ class Lab(AbstractContextManager["Lab"]):
     def status(self) -> LabStatus:
         """Returns where the lab stands: the document of `perpetual status`."""
         return self._status.document()
+
+    def progress(self, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Returns how far live runs are, by run: step, metrics, speed, seconds left; of others nothing."""
+        from perpetual.lab.plugin_sections import progress_of
+
+        return progress_of(self, run_ids)
 
     def brief(self, tokens: int = 800, *, of: LabStatus | None = None) -> str:
         """Returns the status as text for an agent, in at most `tokens` tokens; `of` is a status to use instead."""

@@ -57,15 +57,24 @@ _OFFERED = 3  # of each sort of step
 class Status:
     """Computes the document and keeps it."""
 
-    def __init__(self, ctx: Context, budget: Budget, sections: Callable[[], dict[str, SectionNow]]) -> None:
+    def __init__(
+        self,
+        ctx: Context,
+        budget: Budget,
+        sections: Callable[[], dict[str, SectionNow]],
+        progress: Callable[[Sequence[str]], dict[str, dict[str, object]]],
+    ) -> None:
         self._ctx, self._runs = ctx, RunRecords(ctx)
-        self._budget, self._sections = budget, sections
+        self._budget, self._sections, self._progress = budget, sections, progress
         self._present = Present(ctx)
 
     def document(self) -> LabStatus:
         """Returns `perpetual status` as JSON, with `brief` (what only the brief needs) and the reader's next steps."""
         found: LabStatus = {**self._document(), "services": service_states(str(self._ctx.folder))}
-        found["runs"] = {**found["runs"], "active": [self._looked_at(run) for run in found["runs"]["active"]]}
+        if active := [self._looked_at(run) for run in found["runs"]["active"]]:
+            now = self._progress([run["id"] for run in active if run["status"] == "running"])
+            active = [{**run, "progress": now.get(run["id"])} for run in active]
+            found["runs"] = {**found["runs"], "active": active}
         return for_agents(found) if for_agent(self._ctx) else found
 
     def _looked_at(self, line: RunLine) -> RunLine:

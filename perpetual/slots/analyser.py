@@ -9,6 +9,8 @@ format (a folder without files, other output, the torn last line of a killed run
 the working directory that is older than the run's start is not the run's. What a reader answers depends on the folder
 alone, and it never writes.
 
+`history` is optional: the same numbers with their steps, of live runs too. Its cost is bounded by `limit_bytes`.
+
 *Analyser*: says in words what a finished run means, however it ended and whether or not it belongs to a hypothesis, and
 what a verdict means, or answers None. `summary` is one printable line; the text of a run may be empty (then there is no
 note), the text of a verdict is a note and is not. The same records give the same answer, for a call that was cut off is
@@ -31,7 +33,7 @@ before are removed by the kernel. It never changes the records it is given; with
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +48,7 @@ __all__ = [
     "Analyser",
     "Analysis",
     "Draft",
+    "MetricHistory",
     "MetricReader",
     "MetricValue",
     "Proposer",
@@ -80,12 +83,38 @@ class MetricValue:
     items: tuple[float, ...] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class MetricHistory:
+    """All values of a metric in the order of writing; the three lists are of one length.
+
+    A value is None where no finite number stands, a step where its line names none, a time where it has none. `axis`
+    names the steps (`step`, `epoch`); None: the program names none, and they count the values from 1.
+    """
+
+    axis: str | None
+    steps: Sequence[float | None]
+    values: Sequence[float | None]
+    times: Sequence[float | None]  # as the program logged them
+    source: str  # the file
+    written_at_s: float  # POSIX seconds of the file's last change
+    skipped_bytes: int = 0  # of a file over the limit, of which evenly spaced pieces were read
+
+
 class MetricReader(ABC):
     """Finds numbers; see the contract at the top of this module."""
 
     @abstractmethod
     def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
         """Returns all metrics of the run that this reader can see."""
+
+    def history(
+        self, folder: RunFolder, metrics: Collection[str] = (), *, limit_bytes: int | None = None
+    ) -> Mapping[str, MetricHistory]:
+        """Returns the histories of these metrics (none named: of all), also of a live run; optional.
+
+        Of a file of more than `limit_bytes` it reads pieces that are evenly spaced, the file's start and end included.
+        """
+        return {}
 
 
 @dataclass(frozen=True, slots=True)

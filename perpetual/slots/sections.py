@@ -54,3 +54,7 @@ class StatusSection(ABC):
     @abstractmethod
     def show(self, lab: Lab) -> Section | None:
         """Returns where the work stands now, None if there is nothing to say."""
+
+    def progress(self, lab: Lab, run_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+        """Returns how far live runs are, by run, as JSON; asked anew at each look, as no record has it."""
+        return {}

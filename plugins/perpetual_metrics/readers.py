@@ -14,14 +14,15 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from perpetual.api import MetricReader, MetricValue, RunFolder
+from perpetual.api import MetricHistory, MetricReader, MetricValue, RunFolder
 from perpetual.toolkit.confined import UnsafePath, is_inside, open_file
 from perpetual.toolkit.deadline import Deadline
+from perpetual_metrics import histories
 
 __all__ = [
     "CsvFile",
@@ -72,10 +73,10 @@ def _opened(path: Path) -> int:
         return open_file(real)
 
 
-def _content(path: Path, newer_than_s: float | None, limit_bytes: int) -> _Content | None:
-    """Returns what a run left at a path; None if that is no file, or an older one. Of a long one the end.
+def _open_newer(path: Path, newer_than_s: float | None) -> int | None:
+    """Returns a descriptor of what a run left at a path; None if that is no file, or an older one.
 
-    Raises UnsafePath for a link that leads out of the working directory, or any in the run's own folder.
+    Raises UnsafePath as `_content`.
     """
     try:
         descriptor = _opened(path)
@@ -86,9 +87,22 @@ def _content(path: Path, newer_than_s: float | None, limit_bytes: int) -> _Conte
             return None
         raise
     found = os.fstat(descriptor)
+    if newer_than_s is not None and found.st_mtime < newer_than_s - slack_s(found.st_mtime_ns):
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _content(path: Path, newer_than_s: float | None, limit_bytes: int) -> _Content | None:
+    """Returns what a run left at a path; None if that is no file, or an older one. Of a long one the end.
+
+    Raises UnsafePath for a link that leads out of the working directory, or any in the run's own folder.
+    """
+    descriptor = _open_newer(path, newer_than_s)
+    if descriptor is None:
+        return None
+    found = os.fstat(descriptor)
     with os.fdopen(descriptor, "rb") as file:
-        if newer_than_s is not None and found.st_mtime < newer_than_s - slack_s(found.st_mtime_ns):
-            return None
         skipped = max(0, found.st_size - limit_bytes)
         lines = 0
         left = skipped
@@ -187,6 +201,15 @@ class _Limited(MetricReader):
                             found[name] = value if scores is None else replace(value, items=scores)
         return found
 
+    def _pieces(self, path: Path, newer_than_s: float | None, limit_bytes: int | None) -> histories.Pieces | None:
+        descriptor = _open_newer(path, newer_than_s)
+        limit = self._limit_bytes if limit_bytes is None else min(limit_bytes, self._limit_bytes)
+        return None if descriptor is None else histories.read_pieces(descriptor, limit)
+
+    def _of_json_lines(self, path: Path, metrics: Collection[str], limit_bytes: int | None) -> dict[str, MetricHistory]:
+        pieces = self._pieces(path, None, limit_bytes)
+        return {} if pieces is None else histories.of_json_lines(pieces, metrics, path.name, _parsed, self._limit_s)
+
 
 class ResultsFile(_Limited):
     """`results.json`: {"metrics": {"val_loss": 2.21}} or {"val_loss": 2.21}."""
@@ -222,6 +245,17 @@ class CsvFile(_Limited):
                     return self.table(content.data, name)
         return {}
 
+    def history(
+        self, folder: RunFolder, metrics: Collection[str] = (), *, limit_bytes: int | None = None
+    ) -> Mapping[str, MetricHistory]:
+        """Reads the columns of the same file as `read`; an empty cell is no value."""
+        for place in (folder.log_dir, folder.cwd):
+            for name in ("results.csv", "metrics.csv"):
+                pieces = self._pieces(place / name, folder.started_at_s, limit_bytes)
+                if pieces is not None:
+                    return histories.of_csv(pieces, metrics, name, _CELL, self._limit_s)
+        return {}
+
     def table(self, data: bytes, file: str) -> dict[str, MetricValue]:
         """Returns the last value in each column of a table."""
         lines = data.decode("utf-8-sig", "replace").replace("\0", "\ufffd").splitlines(keepends=True)
@@ -254,6 +288,12 @@ class MetricsLog(_Limited):
         """Reads the last value of each name."""
         return self._from_json_lines(folder.log_dir / "metrics.jsonl")
 
+    def history(
+        self, folder: RunFolder, metrics: Collection[str] = (), *, limit_bytes: int | None = None
+    ) -> Mapping[str, MetricHistory]:
+        """Reads every line."""
+        return self._of_json_lines(folder.log_dir / "metrics.jsonl", metrics, limit_bytes)
+
 
 class StdoutJson(_Limited):
     """JSON objects, one a line, on standard output."""
@@ -261,6 +301,12 @@ class StdoutJson(_Limited):
     def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
         """Reads the last value of each name."""
         return self._from_json_lines(folder.log_dir / "stdout.log")
+
+    def history(
+        self, folder: RunFolder, metrics: Collection[str] = (), *, limit_bytes: int | None = None
+    ) -> Mapping[str, MetricHistory]:
+        """Reads every line that is an object."""
+        return self._of_json_lines(folder.log_dir / "stdout.log", metrics, limit_bytes)
 
 
 class StdoutText(_Limited):
@@ -281,6 +327,15 @@ class StdoutText(_Limited):
                 source = f"{path.name}:{number}"
                 found[match[1]] = MetricValue(value if math.isfinite(value) else None, source)
         return found
+
+    def history(
+        self, folder: RunFolder, metrics: Collection[str] = (), *, limit_bytes: int | None = None
+    ) -> Mapping[str, MetricHistory]:
+        """Reads every line; `step`, `epoch` and `iter` in it say where it belongs, also as `epoch 3/10`."""
+        pieces = self._pieces(folder.log_dir / "stdout.log", None, limit_bytes)
+        if pieces is None:
+            return {}
+        return histories.of_text(pieces, metrics, "stdout.log", _TEXT, _LONGEST_LINE, self._limit_s)
 
 
 def results_file(options: Mapping[str, object]) -> MetricReader:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perpetual.documents.provenance import Provenance
     from perpetual.documents.runs import Logs, RunPlan
     from perpetual.records.states import RunStatus
-    from perpetual.slots.analyser import MetricValue
+    from perpetual.slots.analyser import MetricHistory, MetricValue
 
 __all__ = ["Runs"]
 
@@ -223,6 +223,21 @@ class Runs(Paged[Run]):
         from perpetual.lab.runs import measure
 
         return measure.read_again(self._ctx, run_id)
+
+    def curves(
+        self, run_id: str, metrics: Collection[str] = (), *, limit_bytes: int | None = None
+    ) -> dict[str, MetricHistory]:
+        """Returns the values of a run's metrics (none named: of all) with their steps, of a live run as they are now.
+
+        Args:
+            limit_bytes: of a longer file pieces are read, which bounds the cost; None is the readers' own limit.
+
+        Raises:
+            PerpetualError: if there is something that no reader can read, as a link in the place of the file.
+        """
+        from perpetual.lab.runs import measure
+
+        return measure.histories(self._ctx, run_id, metrics, limit_bytes)
 
     def item_scores(self, run_id: str) -> Sequence[float] | None:
         """Returns the scores of the test items behind a run's metric, as recorded; None where it gave none."""

@@ -11,23 +11,24 @@ import math
 import os
 import stat
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from perpetual.errors import nearest
+from perpetual.errors import PerpetualError, nearest
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import EXPERIMENT, RUN, RunRow
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.provenance.isolation import run_root
 from perpetual.records import Json
-from perpetual.slots.analyser import MetricReader, MetricValue, RunFolder
+from perpetual.slots.analyser import MetricHistory, MetricReader, MetricValue, RunFolder
 from perpetual.slots.scheduler import Sighting
 from perpetual.toolkit.contained import contained
 from perpetual.toolkit.deadline import Deadline, OutOfTime, call
 from perpetual.toolkit.reserved import is_bundled
 from perpetual.toolkit.units import posix_of
 
-__all__ = ["did_you_mean", "measure", "read_again", "read_all"]
+__all__ = ["did_you_mean", "histories", "measure", "read_again", "read_all"]
 
 LIMIT_S, _ALL_S = 30.0, 90.0  # of one reader and of all, for one run: the other runs wait meanwhile
 _LONGEST_NAME = 200
@@ -82,6 +83,42 @@ def read_again(ctx: Context, run_id: str) -> dict[str, MetricValue]:
     run = ctx.need(RUN, run_id)
     folder = _folder_of(ctx, run, run.body["started_at"])
     return read_all(ctx.parts("metric_reader"), folder, _declared(ctx, run))[0]
+
+
+def histories(
+    ctx: Context, run_id: str, metrics: Collection[str] = (), limit_bytes: int | None = None
+) -> dict[str, MetricHistory]:
+    """Returns the histories of a run's metrics, as `Runs.curves` says."""
+    run = ctx.need(RUN, run_id)
+    folder = _folder_of(ctx, run, run.body["started_at"])
+    found: dict[str, MetricHistory] = {}
+    problem: Exception | None = None
+    for _, reader in sorted(ctx.parts("metric_reader"), key=lambda pair: not is_bundled(pair[0])):
+        try:
+            with contained():
+                read = call(LIMIT_S, partial(reader.history, folder, metrics, limit_bytes=limit_bytes))
+            for name, one in read.items():
+                shown = ctx.redactor.text(name)
+                # One value is no curve: a later place that has more of them is surer.
+                is_more = shown not in found or len(found[shown].values) < 2 < len(one.values) + 1
+                if is_more and len(found) < _MOST and 0 < len(name) <= _LONGEST_NAME and name.isprintable():
+                    found[shown] = _checked_history(one)
+        except Exception as seen:  # noqa: BLE001 - one reader's fault must not hide the others' numbers
+            problem = problem or seen
+        if metrics and all(name in found and len(found[name].values) > 1 for name in metrics):
+            break
+    if problem is not None and not found:
+        raise PerpetualError(f"the values of {run.id} cannot be read: {problem}", hint=f"perpetual logs {run.id}")
+    return found
+
+
+def _checked_history(found: MetricHistory) -> MetricHistory:
+    """Returns a reader's history with finite numbers alone. Raises ValueError where its lists differ in length."""
+    lists = [[x if x is not None and -_LARGEST <= x <= _LARGEST else None for x in given]
+             for given in (found.steps, found.values, found.times)]  # fmt: skip
+    if len({*map(len, lists)}) != 1:
+        raise ValueError("its lists differ in length")
+    return replace(found, steps=lists[0], values=lists[1], times=lists[2])
 
 
 def _declared(ctx: Context, run: RunRow) -> str | None:
