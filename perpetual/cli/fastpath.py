@@ -284,6 +284,7 @@ def status_text(status: LabStatus, *, for_agent: bool = False) -> str:
         lines.append(f"runs: {live} live, {runs['queued']} queued as of the last scan")
         lines += [
             f"  {run['id']:<5} {run['status']:<9} of {run['experiment_id']}  {_plain(run['reason'] or '')}".rstrip()
+            + (f"\n        {_plain(now['text'])}" if (now := run.get("progress")) else "")
             for run in runs["active"]
         ]
     for item in status.get("services", ()):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -34,7 +35,7 @@ from perpetual.toolkit.units import (
     start_of,
 )
 from perpetual_cli.queue_order import after, enqueue, group, priority, stash
-from perpetual_cli.words import speaks
+from perpetual_cli.words import sparkline, speaks
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -46,6 +47,8 @@ __all__ = ["kill", "logs", "queue", "retry", "run", "runs", "scan", "wait"]
 Json = dict[str, Any]
 
 _ARTIFACTS = 10  # of a run, in its text
+_WIDE, _SPARKLINES, _SPARK_WIDTH = 120, 100, 12  # columns of a screen with sparklines, how many, and how long
+_SPARK_BYTES = 16 * 1024  # of a run's file that are read for one
 _METRICS = 3  # of a run whose experiment declares none, in a list
 _LIVE = ("queued", "launching", "running")
 _QUEUE = {"pause": "paused", "resume": "running", "drain": "draining"}
@@ -219,10 +222,15 @@ def runs(
             cli.answer("provenance", {k: v for k, v in kept.items() if k != "schema"}, lambda: provenance_text(kept))
             return
         run = cli.lab.runs.get(id)
-        found = to_json(run)
+        found = {
+            **to_json(run),
+            **({"progress": cli.lab.progress([run.id]).get(run.id)} if run.status in _LIVE else {}),
+        }
 
         def text() -> str:
-            lines = [*_since(cli.lab, run), *provenance_lines(cli.lab, run)]
+            now = found.get("progress")
+            lines = [f"  {printable(now['text'])}"] if now else []
+            lines += [*_since(cli.lab, run), *provenance_lines(cli.lab, run)]
             return "\n".join([_text(found, cli.lab.runs.hints(run)), *lines])
 
         cli.answer("run", found, text)
@@ -482,11 +490,13 @@ def _table(
     from perpetual.api import to_json
 
     declared = {} if cli.as_json else _declared(cli.lab, found)
+    now = cli.lab.progress(live) if (live := [item.id for item in found if item.status in _LIVE]) else {}
+    lines = {} if cli.as_json else _sparklines(cli.lab, found, declared)
     cli.items(
         "runs",
-        [to_json(item) for item in found],
+        [{**to_json(item), **({"progress": now.get(item.id)} if item.status in _LIVE else {})} for item in found],
         next_cursor,
-        ("id", "experiment", "rep", "status", "lasted", "gpus", "metrics", "reason"),
+        ("id", "experiment", "rep", "status", "lasted", "gpus", "metrics", "curve", "reason"),
         lambda item: (
             item["id"],
             item["experiment_id"],
@@ -495,11 +505,32 @@ def _table(
             "" if item["duration_s"] is None else shown_hours(item["duration_s"] / 3600),
             str(len(item["gpus"]) or ""),
             _metrics(item, declared.get(item["experiment_id"])),
-            reason_with_cause(item["reason"], item["annotations"]) or "",
+            lines.get(item["id"], ""),
+            (item.get("progress") or {}).get("text") or reason_with_cause(item["reason"], item["annotations"]) or "",
         ),
         empty=empty,
         extra=extra,
     )
+
+
+def _sparklines(lab: Lab, found: Sequence[Run], declared: Mapping[str, str | None]) -> dict[str, str]:
+    """Returns the declared metric over each run's steps as block characters; nothing where a screen has no room."""
+    from shutil import get_terminal_size
+
+    if not sys.stdout.isatty() or get_terminal_size().columns < _WIDE or "utf" not in (sys.stdout.encoding or ""):
+        return {}
+    lines = {}
+    for item in found[:_SPARKLINES]:
+        metric = declared.get(item.experiment_id)
+        if metric is None:
+            continue
+        try:
+            history = lab.runs.curves(item.id, (metric,), limit_bytes=_SPARK_BYTES).get(metric)
+        except PerpetualError:
+            continue
+        if history is not None and len(history.values) > 1:
+            lines[item.id] = sparkline(history.values, _SPARK_WIDTH)
+    return lines
 
 
 def _declared(lab: Lab, found: Sequence[Run]) -> dict[str, str | None]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import click
 
-__all__ = ["STATES", "speaks", "states_explained", "verbose_option"]
+__all__ = ["STATES", "sparkline", "speaks", "states_explained", "verbose_option"]
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
 
 STATES = {
     "proposed": "waits for approval",
@@ -35,3 +37,24 @@ def speaks(log_bayes_factor: float | None) -> str:
 def verbose_option(words: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
     """Returns what gives a command `--verbose`, with these words as its help."""
     return click.option("-v", "--verbose", is_flag=True, help=words)
+
+
+def sparkline(values: Sequence[float | None], width: int) -> str:
+    """Returns the values as a line of block characters, the mean of each stretch; a gap is a space."""
+    if not any(value is not None for value in values):
+        return ""
+    width = min(width, len(values))
+    means: list[float | None] = []
+    for n in range(width):
+        part = values[len(values) * n // width : len(values) * (n + 1) // width]
+        known = [value for value in part if value is not None]
+        means.append(sum(known) / len(known) if len(known) == len(part) else None)
+    finite = [value for value in means if value is not None]
+    if not finite:
+        return ""
+    low, high = min(finite), max(finite)
+    reach = high - low
+    return "".join(
+        " " if value is None else _BLOCKS[min(7, int((value - low) / reach * 8))] if reach > 0 else _BLOCKS[3]
+        for value in means
+    )

@@ -1,0 +1,1 @@
+"""Learning curves in the terminal, in the report and for agents, and how far live runs are."""
