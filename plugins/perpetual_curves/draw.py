@@ -237,7 +237,7 @@ def _nice(low: float, high: float, most: int) -> list[float]:
 
 
 def _ticks(low: float, high: float, rows: int, log: bool) -> dict[int, str]:
-    """Returns the numbers beside the rows; on a logarithmic scale, where `low` and `high` are logarithms, their powers."""
+    """Returns the numbers beside the rows; on a logarithmic scale, of the powers of logarithms."""
     found: dict[int, str] = {}
     for value in _nice(low, high, max(2, min(6, rows // 3))):
         row = round((high - value) / (high - low) * (rows - 1))

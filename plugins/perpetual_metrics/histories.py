@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from perpetual.api import MetricHistory
 from perpetual.toolkit.deadline import Deadline
@@ -30,6 +30,8 @@ _END_SHARE = 4  # the last piece is a fourth of the limit: what is newest is wan
 _LONGEST_LINE = 2**20  # bytes; a longer one is no line of a log
 _BATCH = 4096  # lines that are parsed at once
 _MOST_NAMES = 1000
+_NUMBERS = frozenset((float, int))
+_LARGEST = sys.float_info.max
 _WORDS = {"iter": "iteration"}
 _POSITION = re.compile(
     r"\b(step|epoch|iteration|iter)\b\s{0,4}[:=#]?\s{0,4}\[?(\d{1,15})(?:\s?/\s?(\d{1,15})\b)?", re.I
@@ -104,7 +106,9 @@ class Histories:
             if name not in self._found and len(self._found) >= _MOST_NAMES:
                 continue
             self._deadline.check()
-            kept = [row for row in rows if name in row and _is_number(row[name])]
+            kept = rows
+            if not _NUMBERS.issuperset(map(type, (row.get(name) for row in rows))):  # rarely so
+                kept = [row for row in rows if name in row and _is_number(row[name])]
             if kept:
                 self._extend(name, kept, places)
 
@@ -140,20 +144,12 @@ class Histories:
 
 
 def _column(rows: Sequence[Mapping[str, object]], name: str) -> list[float | None]:
-    found = [row.get(name) for row in rows]
-    return [_finite(item) if type(item) is int or type(item) is float else None for item in found]
+    found: list[Any] = [row.get(name) for row in rows]
+    return [x if type(x) in _NUMBERS and -_LARGEST <= x <= _LARGEST else None for x in found]
 
 
 def _is_number(item: object) -> bool:
     return type(item) is float or type(item) is int or _is_number_word(item)
-
-
-def _finite(item: int | float) -> float | None:
-    try:
-        value = float(item)
-    except OverflowError:
-        return None
-    return value if math.isfinite(value) else None
 
 
 def _is_number_word(item: object) -> bool:
@@ -169,19 +165,18 @@ def of_json_lines(
     """Returns the histories in JSON objects, one a line; `parse` parses a line, raising ValueError."""
     deadline = Deadline(limit_s)
     found = Histories(wanted, file, pieces, deadline)
-    needles = [json.dumps(name, ensure_ascii=is_ascii).encode() for name in wanted for is_ascii in (True, False)]
+    needles = [*{json.dumps(name, ensure_ascii=is_ascii).encode() for name in wanted for is_ascii in (True, False)}]
     for lines in pieces.lines:
         for start in range(0, len(lines), _BATCH):
             deadline.check()
-            kept = [line for each in lines[start : start + _BATCH] if _is_object(line := each.strip())]
-            if needles:  # a name with an escape of another form is found by its backslash
+            kept = [each.strip() for each in lines[start : start + _BATCH] if len(each) <= _LONGEST_LINE]
+            kept = [line for line in kept if line[:1] == b"{" and line[-1:] == b"}"]
+            if len(needles) == 1:  # a name with an escape of another form is found by its backslash
+                kept = [line for line in kept if needles[0] in line or b"\\" in line]
+            elif needles:
                 kept = [line for line in kept if b"\\" in line or any(needle in line for needle in needles)]
             found.add(_rows(kept, parse))
     return found.made()
-
-
-def _is_object(line: bytes) -> bool:
-    return line[:1] == b"{" and line[-1:] == b"}" and len(line) <= _LONGEST_LINE
 
 
 def _rows(lines: list[bytes], parse: Callable[[bytes], object]) -> list[dict[str, object]]:
