@@ -32,6 +32,7 @@ from perpetual.documents.store import StoreCompact, StoreExport, StoreImport, St
 from perpetual.documents.trust import Trust, Trusted, TrustRevoked
 from perpetual_adopt.documents import Adoption
 from perpetual_artifacts.documents import Gc
+from perpetual_curves.documents import Curves, LiveRunDocument
 from perpetual_demo.documents import Demo
 from perpetual_devkit.documents import (
     Chaos,
@@ -86,6 +87,7 @@ DOCUMENTS: dict[str, Any] = {
     "comparison": Comparison,
     "completion": Completion,
     "config": Page[Setting],
+    "curves": Curves,
     "demo": Demo,
     "doctor": Doctor,
     "error": Error,
@@ -127,7 +129,7 @@ DOCUMENTS: dict[str, Any] = {
     "records": Page[Record],
     "refold": Page[Refolded],
     "report": Report,
-    "run": Run,
+    "run": (LiveRunDocument, Run),
     "run_plan": RunPlan,
     "runs": Page[Run],
     "scan": Scan,

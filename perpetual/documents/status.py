@@ -62,7 +62,7 @@ class RunLine(TypedDict):
     reason: str | None
     gpus: list[str]
     pid: int | None
-    progress: NotRequired[dict[str, Any] | None]  # `RunProgress` of the schema of `runs`; null: not known
+    progress: NotRequired[dict[str, object] | None]  # as of `perpetual runs --json`; null: not known
 
 
 class RunsNow(TypedDict):

@@ -306,7 +306,7 @@ class Lab(AbstractContextManager["Lab"]):
         """Returns where the lab stands: the document of `perpetual status`."""
         return self._status.document()
 
-    def progress(self, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    def progress(self, run_ids: Sequence[str]) -> dict[str, dict[str, object]]:
         """Returns how far live runs are, by run: step, metrics, speed, seconds left; of others nothing."""
         from perpetual.lab.plugin_sections import progress_of
 

@@ -54,9 +54,9 @@ def status_sections(lab: Lab) -> dict[str, SectionNow]:
     return sections
 
 
-def progress_of(lab: Lab, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+def progress_of(lab: Lab, run_ids: Sequence[str]) -> dict[str, dict[str, object]]:
     """Returns how far live runs are, by run; a plugin that fails says nothing of any."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, object]] = {}
     for name, part in _parts(lab, "status_section"):
         try:
             said = limited(name, lambda part=part: part.progress(lab, run_ids))  # type: ignore[misc]

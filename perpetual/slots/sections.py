@@ -55,6 +55,6 @@ class StatusSection(ABC):
     def show(self, lab: Lab) -> Section | None:
         """Returns where the work stands now, None if there is nothing to say."""
 
-    def progress(self, lab: Lab, run_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+    def progress(self, lab: Lab, run_ids: Sequence[str]) -> Mapping[str, Mapping[str, object]]:
         """Returns how far live runs are, by run, as JSON; asked anew at each look, as no record has it."""
         return {}

@@ -218,7 +218,7 @@ def _notes(known: Sequence[tuple[Run, Curve]]) -> list[str]:
         notes.append(f"the runs count different steps ({_listed(axes)}): each has a picture of its own")
     live = [run.id for run, _ in known if run.status in _LIVE]
     if live:
-        notes.append(f"still running: {', '.join(live[:_NAMED])}{' and more' if len(live) > _NAMED else ''}")
+        notes.append(f"live at the last scan: {', '.join(live[:_NAMED])}{' and more' if len(live) > _NAMED else ''}")
     return notes
 
 

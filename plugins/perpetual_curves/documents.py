@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NotRequired
+
 from perpetual.documents import TypedDict
 
-__all__ = ["CurveSeries", "CurveSummary", "Curves", "RunProgress", "Trend"]
+__all__ = ["CurveSeries", "CurveSummary", "Curves", "LiveRunDocument", "RunProgress", "Trend"]
 
 
 class CurveSeries(TypedDict):
@@ -85,3 +87,9 @@ class RunProgress(TypedDict):
     left_from: str | None
     written_s_ago: float | None
     text: str
+
+
+class LiveRunDocument(TypedDict):
+    """What a live run has besides its record; null where nothing is known of its progress."""
+
+    progress: NotRequired[RunProgress | None]

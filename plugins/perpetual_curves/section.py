@@ -27,8 +27,8 @@ _RUNS = 8  # of one picture
 _POINTS = 150  # of one run's curve: a page stays small
 _SCANNED = 60  # newest experiments that are looked at
 _READING = (
-    "Each run's values as it logged them, with the mean of the runs of one experiment. They are read from the runs' "
-    "files when the report is written, and are not verified."
+    "The declared metric of each run, as it logged it. The values are read from the runs' files when the report is "
+    "written; verify does not check them."
 )
 _WIDTH, _HEIGHT = 7.6, 2.7  # inches
 
@@ -93,6 +93,8 @@ class CurvesSection:
             rows += [_row(str(one["id"]), each) for each in curves["summaries"][:_RUNS]]
             rest = cast("int", one["runs_left"])
             more = [f"{counted(rest, 'more run')} left out"] if rest else []
+            if any(each["shown"] < each["points"] for each in curves["series"]):
+                more.insert(0, "of each stretch the lowest and the highest value")
             said = "; ".join([f"{one['id']}: {curves['metric']} of each run", *curves["notes"], *more])
             pictures.append(Picture(partial(_drawn, str(one["id"]), str(one["title"]), curves), said))
         columns = ("experiment", "run", "points", "first", "last", "best or range", "at")

@@ -369,6 +369,9 @@ def show_run(lab: Lab, id: str) -> Answer:
     run = lab.runs.get(id)
     document = {"schema": "perpetual.runs/1", "items": [], "run": to_json(run), "next_cursor": None, "truncated": False}
     lines = [say_run(run_line(run))]
+    if run.status == "running" and (now := lab.progress([run.id]).get(run.id)) is not None:
+        document["progress"] = now
+        lines.append(plain(now.get("text"), 400))
     ended = [f"exit code {run.exit_code}"] if run.exit_code is not None else []
     ended += [f"signal {run.signal}"] if run.signal is not None else []
     ended += ["tainted: what it measured weighs nothing"] if run.tainted else []

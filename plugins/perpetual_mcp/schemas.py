@@ -72,6 +72,7 @@ class LiveRun(TypedDict):
     reason: str | None
     gpus: list[str]
     pid: int | None
+    progress: NotRequired[dict[str, object] | None]
 
 
 class LiveRuns(TypedDict):
@@ -275,6 +276,7 @@ class RunsAnswer(TypedDict):
     untrusted: list[str]
     items: list[ListedRun]
     run: Run | None
+    progress: NotRequired[dict[str, object] | None]
     next_cursor: str | None
     truncated: bool
 

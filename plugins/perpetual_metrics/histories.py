@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 from perpetual.api import MetricHistory
 from perpetual.toolkit.deadline import Deadline
@@ -144,7 +144,7 @@ class Histories:
 
 
 def _column(rows: Sequence[Mapping[str, object]], name: str) -> list[float | None]:
-    found: list[Any] = [row.get(name) for row in rows]
+    found = cast("list[float]", [row.get(name) for row in rows])
     return [x if type(x) in _NUMBERS and -_LARGEST <= x <= _LARGEST else None for x in found]
 
 
