@@ -107,6 +107,26 @@ for start in range(1, 10_000, 500):
     return folder
 
 
+def curves_project(folder: str, environment: dict[str, str], runs: int = 20, steps: int = 10_000) -> str:
+    """Returns a project with one experiment of so many runs, each with a curve of so many steps."""
+    code = f"""
+import json, sys
+from perpetual import Lab
+with Lab.init({folder!r}, name="curves") as lab:
+    made = lab.experiments.propose(command="true", metric="acc", direction="max", replicates={runs}, wall_s=60.0)
+    lab.experiments.approve(made.id)
+    lab.runs.launch(made.id, every=True)
+    lab.wait([made.id], timeout_s=300)
+    for number in range(1, {runs} + 1):
+        with (lab.runs.log_dir(f"r{{number}}") / "metrics.jsonl").open("w") as file:
+            for step in range({steps}):
+                acc = step / {steps} + number % 7 / 70 + step % 11 / 1000
+                file.write(json.dumps({{"step": step, "loss": 1 - acc, "acc": acc}}) + chr(10))
+"""
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    return folder
+
+
 _PLUGIN = """
 from perpetual.api import Provider, hookimpl
 
@@ -160,12 +180,14 @@ def main() -> None:
             ("perpetual --help, 30 plugins", [PERPETUAL, "--help"], 2.5),
             ("perpetual hypotheses list, 30 plugins", [PERPETUAL, "hypotheses", "list", "--json"], 6.0),
         ]
+        curved = curves_project(os.path.join(scratch, "curves"), environment)
+        commands.append(("perpetual curves, 20 runs of 10,000 steps", [PERPETUAL, "curves", "e1"], None))
         if large:
             # to be compared with the status above: at most 1.5 times as dear
             commands.append(("perpetual status, 10,000 experiments", [PERPETUAL, "status"], 5.0))
         many = {**environment, "PYTHONPATH": plugins(os.path.join(scratch, "site"), 30)}
         environments = [many if name.endswith("30 plugins") else environment for name, _, _ in commands]
-        places = [folder] * len(commands)
+        places = [curved if "curves" in name else folder for name, _, _ in commands]
         if large:
             places[-1] = large
             for store in ("tinydb", "sqlite"):

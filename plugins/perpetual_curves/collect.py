@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perpetual.api import NotFound, PerpetualError, Run, UsageError, unknown
-from perpetual.toolkit.units import counted
+from perpetual.toolkit.units import counted, identifier
 from perpetual_curves.series import Curve, Mean, mean_of, ordered, summary_of, thinned, trend_of
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def collect(lab: Lab, ids: Sequence[str], metric: str | None = None, *, as_mean:
         UsageError: without a metric where the experiments declare different ones, or none.
         NotFound: if no run has logged a value of it.
     """
-    runs, whole = _runs(lab, ids)
+    runs, whole, alone = _runs(lab, [*map(identifier, ids)])
     notes = []
     if len(runs) > MOST_RUNS:
         notes.append(f"{len(runs) - MOST_RUNS} of {len(runs)} runs are left out: name fewer")
@@ -78,7 +78,8 @@ def collect(lab: Lab, ids: Sequence[str], metric: str | None = None, *, as_mean:
     if not known:
         raise _nothing(lab, runs, metric, notes)
     notes += _notes(known)
-    arms = _arms(known, {id for id in whole if as_mean is not False} if as_mean is not True else None, notes)
+    averaged = {run.experiment_id for run in runs} if as_mean else whole if as_mean is None else set()
+    arms = _arms(known, averaged, alone if as_mean is None else set(), notes)
     return Found(metric, _direction(lab, runs, metric), arms, left_out, notes)
 
 
@@ -99,18 +100,20 @@ def one_metric(lab: Lab, runs: Sequence[Run]) -> str:
     raise UsageError(f"no metric is declared, and the runs log {shown}", hint="name one: --metric NAME")
 
 
-def _runs(lab: Lab, ids: Sequence[str]) -> tuple[list[Run], set[str]]:
-    """Returns the runs, each once, in the order of the ids, and the experiments that were named as a whole."""
+def _runs(lab: Lab, ids: Sequence[str]) -> tuple[list[Run], set[str], set[str]]:
+    """Returns the runs, each once, in the order of the ids; the experiments and the runs that were named themselves."""
     found: dict[str, Run] = {}
-    whole = set()
+    whole, alone = set(), set()
     for id in dict.fromkeys(ids):
         named = lab.runs.named([id])
         if not named:
             raise NotFound(f"{id} has no run yet", hint=f"perpetual run {id}")
         found.update((run.id, run) for run in named)
-        if [run.id for run in named] != [id]:
+        if [run.id for run in named] == [id]:
+            alone.add(id)
+        else:
             whole.add(named[0].experiment_id)
-    return [*found.values()], whole
+    return [*found.values()], whole, alone
 
 
 def _curve(lab: Lab, run: Run, metric: str) -> tuple[Curve | None, str | None]:
@@ -150,8 +153,8 @@ def _direction(lab: Lab, runs: Sequence[Run], metric: str) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _arms(known: Sequence[tuple[Run, Curve]], averaged: set[str] | None, notes: list[str]) -> list[Arm]:
-    """Returns the arms; `averaged` are the experiments whose mean is taken, None: all."""
+def _arms(known: Sequence[tuple[Run, Curve]], averaged: set[str], alone: set[str], notes: list[str]) -> list[Arm]:
+    """Returns the arms; `averaged` are the experiments whose mean is taken, `alone` runs that are shown beside it."""
     groups: dict[str, list[tuple[Run, Curve]]] = {}
     for run, curve in known:
         groups.setdefault(run.experiment_id, []).append((run, curve))
@@ -159,7 +162,7 @@ def _arms(known: Sequence[tuple[Run, Curve]], averaged: set[str] | None, notes: 
     for id, members in groups.items():
         counted_runs = [pair for pair in members if not pair[0].tainted]
         axes = {curve.axis for _, curve in counted_runs}
-        wanted = (averaged is None or id in averaged) and len(counted_runs) > 1
+        wanted = id in averaged and len(counted_runs) > 1
         if wanted and len(axes) > 1:
             notes.append(f"the runs of {id} count different steps ({_listed(axes)}): there is no mean")
         if not wanted or len(axes) > 1:
@@ -170,6 +173,7 @@ def _arms(known: Sequence[tuple[Run, Curve]], averaged: set[str] | None, notes: 
                 notes.append(f"{run.id} is tainted and not in the mean of {id}")
         mean = mean_of([curve for _, curve in counted_runs])
         arms.append(Arm(id, None, None, [run.id for run, _ in counted_runs], mean))
+        arms += [Arm(id, run.id, run.status, [run.id], curve) for run, curve in members if run.id in alone]
         notes += _about(id, counted_runs, mean)
     return arms
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perpetual.api import CliContext, json_option, pass_cli, printable
-from perpetual.toolkit.units import counted, identifier
+from perpetual.toolkit.units import counted
 
 if TYPE_CHECKING:
     from perpetual_curves.collect import Arm, Found
@@ -48,7 +48,7 @@ def curves(
     """
     from perpetual_curves.collect import POINTS, collect, document_of
 
-    found = collect(cli.lab, [identifier(id) for id in ids], metric, as_mean=as_mean)
+    found = collect(cli.lab, ids, metric, as_mean=as_mean)
     if cli.as_json:
         cli.answer("curves", document_of(found, points=None if full else POINTS), "")
         return

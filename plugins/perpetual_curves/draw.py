@@ -155,7 +155,7 @@ def _letter(number: int) -> str:
 
 
 def _uses_letters(lines: Sequence[Line], look: Look) -> bool:
-    """Returns whether curves are told apart by letters: dots of one colour look alike."""
+    """Returns whether curves differ by letters: dots of one colour look alike."""
     return not look.has_braille or (look.colours == 0 and len(lines) > 1)
 
 
@@ -205,15 +205,16 @@ def _named(
 ) -> list[str]:  # fmt: skip
     """Returns the rows with each curve's name beside the row where it ends, or the nearest free one."""
     low, high = reach
-    wishes: list[tuple[int, int]] = []
+    wishes: list[tuple[float, int, int]] = []
     for number, (_, values, _) in enumerate(scaled):
         last = next((value for value in reversed(values) if value is not None), None)
         if last is None:
             continue
-        wishes.append((canvas.rows - 1 - round((last - low) / (high - low) * (canvas.rows * 4 - 1)) // 4, number))
+        wish = canvas.rows - 1 - round((last - low) / (high - low) * (canvas.rows * 4 - 1)) // 4
+        wishes.append((-last, wish, number))
     taken: dict[int, int] = {}
     row = -1
-    for place, (wish, number) in enumerate(sorted(wishes)):
+    for place, (_, wish, number) in enumerate(sorted(wishes)):
         row = min(max(row + 1, wish), canvas.rows - len(wishes) + place)
         taken[row] = number
     return [
