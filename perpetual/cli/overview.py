@@ -19,10 +19,18 @@ _HASH, _HASH_SHOWN = 40, 12  # characters
 
 
 @click.command()
+@click.option("--watch", is_flag=True, help="Go on, drawn anew as things happen; q ends it.")
 @json_option
 @pass_cli
-def status(cli: CliContext) -> None:
+def status(cli: CliContext, watch: bool) -> None:
     """Show where the research stands: hypotheses, runs, budget, and what to do next."""
+    if watch:
+        cli.watch(lambda: _status(cli))
+    else:
+        _status(cli)
+
+
+def _status(cli: CliContext) -> None:
     document = cli.lab.status()
     text = partial(status_text, document, for_agent=cli.for_agent)
     cli.answer("status", status_document(document), text, is_fenced=True)

@@ -26,7 +26,7 @@ KERNEL: dict[str, tuple[str, str]] = {
 # The program's commands, whichever bundled plugin offers them; those of other distributions have a list of their own.
 ORDER = (
     *("init", "status", "brief", "hook", "hypotheses", "propose", "rebaseline", "approve", "reject", "experiments"),
-    *("sweep", "run", "runs", "logs", "kill", "retry", "wait", "queue", "scan", "evidence", "records", "budget"),
+    *("sweep", "try", "run", "runs", "logs", "kill", "retry", "wait", "queue", "scan", "evidence", "records", "budget"),
     *("memory", "methodology", "config", "mcp", "trust", "services", "store", "events", "doctor", "plugins"),
     "completion",
 )

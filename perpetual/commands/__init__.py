@@ -243,6 +243,21 @@ class CliContext:
         if isinstance(sys.stdout, FencedOutput):
             sys.stdout.follow()
 
+    def watch(self, draw: Callable[[], None]) -> None:
+        """Draws an answer anew until q or Ctrl-C: as the record changes, and each second while runs are live."""
+        if self.as_json or not sys.stdout.isatty():
+            raise UsageError("--watch draws on a terminal, and nothing else", hint="leave --watch out")
+        from perpetual.toolkit.redraw import redrawn
+
+        feed, runs, seen = self.lab.feed, self.lab.runs, [self.lab.feed.last()]
+
+        def wait() -> bool:
+            feed.wait(seen[-1], timeout_s=1.0)
+            seen.append(feed.last())
+            return seen.pop(0) != seen[0] or bool(runs.live())
+
+        redrawn(draw, wait)
+
     def items(
         self,
         schema: str,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -58,6 +58,10 @@ if TYPE_CHECKING:
     from perpetual.slots.scaffolder import ScaffoldAnswer
 
 __all__ = ["Lab"]
+
+
+class _Undone(Exception):
+    """Ends a rehearsal's transaction."""
 
 
 class Lab(AbstractContextManager["Lab"]):
@@ -261,6 +265,17 @@ class Lab(AbstractContextManager["Lab"]):
             lab.budget.begin(budget_gpu_hours)
         return lab
 
+    @contextmanager
+    def together(self, *, undo: bool = False) -> Iterator[None]:
+        """Records all that the block records, or nothing where it raises; with `undo` nothing, as a rehearsal.
+
+        The block holds the store's lock, so that it starts no run.
+        """
+        with suppress(_Undone), self.context.store.transaction():
+            yield
+            if undo:
+                raise _Undone
+
     def scan(self, *, analyse: bool = True, first: Collection[str] = ()) -> Scanned:
         """Records what has happened to the runs, then analyses them, starts runs that wait, and writes notes to git.
 
@@ -283,7 +298,12 @@ class Lab(AbstractContextManager["Lab"]):
         return answer
 
     def wait(
-        self, ids: Sequence[str], *, timeout_s: float | None = None, say: Callable[[str], None] | None = None
+        self,
+        ids: Sequence[str],
+        *,
+        timeout_s: float | None = None,
+        say: Callable[[str], None] | None = None,
+        tick: Callable[[], None] | None = None,
     ) -> dict[str, str]:
         """Blocks until every named run has ended and no named experiment has a live run; returns `{id: status}`.
 
@@ -291,6 +311,7 @@ class Lab(AbstractContextManager["Lab"]):
             ids: ids of runs and experiments.
             timeout_s: seconds after which the statuses of then are returned; None waits on.
             say: called with what keeps a run from being looked at, each message once.
+            tick: called after each look at the runs: about once a second, and when one has ended.
 
         Raises:
             NotFound: for an id that is neither.
@@ -300,7 +321,8 @@ class Lab(AbstractContextManager["Lab"]):
         """
         from perpetual.lab.runs import wait
 
-        return wait.wait(self.context, lambda first: self.scan(first=first), ids, timeout_s=timeout_s, say=say)
+        return wait.wait(self.context, lambda first: self.scan(first=first), ids, timeout_s=timeout_s, say=say,
+                         tick=tick)  # fmt: skip
 
     def status(self) -> LabStatus:
         """Returns where the lab stands: the document of `perpetual status`."""

@@ -13,6 +13,7 @@ import click
 
 from perpetual.api import (
     CliContext,
+    Conflict,
     NotFound,
     OpenGroup,
     PerpetualError,
@@ -34,6 +35,8 @@ from perpetual.toolkit.units import (
     shown_time,
     start_of,
 )
+from perpetual_cli.adhoc import Launch, Spec, is_id, measured_line, plan, refuse_spec, start
+from perpetual_cli.progress import plain_option, wait_for
 from perpetual_cli.queue_order import after, enqueue, group, priority, stash
 from perpetual_cli.words import sparkline, speaks
 
@@ -55,14 +58,22 @@ _QUEUE = {"pause": "paused", "resume": "running", "drain": "draining"}
 
 
 @click.command()
-@click.argument("id", metavar="ID")
+@click.argument("id", metavar="ID|COMMAND")
 @click.argument("command", nargs=-1, metavar="[COMMAND]")
 @click.option("-g", "--gpu", "gpus", type=int, multiple=True, help="Use this GPU; may be repeated.")
 @click.option("--all", "every", is_flag=True, help="Every missing replicate, as far as the budget holds them.")
 @click.option("--wait", "waits", is_flag=True, help="Until it has ended; exit 1 without success or metric.")
 @click.option("--seed", type=int, help="A seed picked by hand: the run weighs nothing as evidence.")
 @click.option("--isolate", is_flag=True, help="In a copy of the code as it lies now, so that edits do not reach it.")
+@click.option("--replicates", type=int, help="Of a COMMAND: how many runs, each with a seed.  [default: 1]")
+@click.option("--metric", help="Of a COMMAND: what its runs measure, as they print it.")
+@click.option("--direction", metavar="max|min", help="Of a COMMAND: whether more or less of it is better.")
+@click.option("--title", help="Of a COMMAND: a line to know it by.")
+@click.option("--wall", metavar="TIME", help="Of a COMMAND: when a run is ended; seconds, or 90s, 30m, 2h.")
+@click.option("--gpus", "needs_gpus", type=int, help="Of a COMMAND: how many GPUs a run needs.")
+@click.option("--tag", "tags", multiple=True, help="Of a COMMAND: a word to find it by; may be repeated.")
 @click.option("--dry-run", is_flag=True, help="Show what would be started, or why not, and start nothing.")
+@plain_option
 @key_option
 @json_option
 @pass_cli
@@ -75,37 +86,63 @@ def run(
     waits: bool,
     seed: int | None,
     isolate: bool,
+    replicates: int | None,
+    metric: str | None,
+    direction: str | None,
+    title: str | None,
+    wall: str | None,
+    needs_gpus: int | None,
+    tags: tuple[str, ...],
     dry_run: bool,
+    plain: bool,
     idempotency_key: str | None,
 ) -> int:
     """Start the next missing replicate of the approved experiment ID; what must wait is queued.
 
-    COMMAND is for an experiment that has none: typing it approves it. Quote it, or put it after `--`.
+    With a COMMAND alone, record a baseline or an exploration: an experiment without a claim, approved by the person
+    who types it. COMMAND after ID is for an experiment that has none: typing it approves it. Quote it, or put it after
+    `--`. A word of an id's form, such as e12, is always an id.
     """
+    spec: Spec = {"replicates": replicates, "metric": metric, "direction": direction, "title": title,
+                  "tags": tags or None, "gpus": needs_gpus,
+                  "wall_s": None if wall is None else seconds_of(wall, "--wall")}  # fmt: skip
+    is_new = not is_id(id)
+    launch = Launch(
+        _joined((id, *command) if is_new else command), every or is_new, seed, gpus, idempotency_key, isolate
+    )
+    if not is_new:
+        refuse_spec(spec, id)
     if dry_run:
-        plan = cli.lab.runs.plan(id, command=_joined(command), every=every, seed=seed, gpus=gpus)
-        cli.answer("run_plan", plan, lambda: _plan_text(plan))
+        found = plan(cli.lab, spec, launch) if is_new else launch.plan(cli.lab, id)
+        cli.answer("run_plan", found, lambda: _plan_text(found))
         return 0
-    started = cli.lab.runs.launch(
-        id, command=_joined(command), every=every, seed=seed, gpus=gpus, isolate=isolate,
-        idempotency_key=idempotency_key,
-    )  # fmt: skip
-    ids = [item.id for item in started]
+    started = start(cli.lab, spec, launch) if is_new else launch.start(cli.lab, id)
     _warn(cli, started)
+    id, is_single = (started[0].experiment_id, len(started) == 1) if is_new else (id, not every)
     if waits:
         for item in started:
             cli.progress(_line(item, {}))
-        cli.lab.wait(ids, say=cli.progress)
-        started = cli.lab.runs.named(ids)
+        started = wait_for(cli, [item.id for item in started], plain=plain, are_new=True)
     hint = None if waits else _queued_hint(cli.lab, id, started)
-    _answer(cli, started, single=not every, hint=hint)
+    _answer(cli, started, single=is_single, hint=hint)
     if hint is not None:
         cli.progress(hint)
     if waits:
         _tell_verdicts(cli, started)
-    if every:
+    if is_new:
+        _tell_new(cli, id, started)
+    if launch.every:
         _tell_missing(cli, id)
     return 1 if waits and _lacking(cli, started) else 0
+
+
+def _tell_new(cli: CliContext, id: str, runs: Sequence[Run]) -> None:
+    """Prints what the runs of a new baseline amount to, and what it is good for."""
+    design = cli.lab.experiments.get(id).design
+    found = measured_line(runs, design.metric)
+    if found is not None and not cli.as_json:
+        click.echo(found)
+        click.echo(f"next: perpetual try 'python train.py ...' --against {id}")
 
 
 def _queued_hint(lab: Lab, id: str, started: Sequence[Run]) -> str | None:
@@ -139,7 +176,7 @@ def _warn(cli: CliContext, started: Sequence[Run]) -> None:
         cli.progress(f"warning: {printable(text)}")
 
 
-def _joined(words: tuple[str, ...]) -> str | None:
+def _joined(words: Sequence[str]) -> str | None:
     """Returns the command line in the words that a shell left: one is a line by itself, several are its words."""
     import shlex
 
@@ -197,6 +234,7 @@ def _plan_text(plan: RunPlan) -> str:
 @click.option("--status", metavar="S", help="Only these: queued, launching, running, done, failed, ...")
 @click.option("--experiment", "experiment_id", metavar="ID", help="Only those of this experiment.")
 @click.option("--tag", metavar="T", help="Only those of experiments with this tag.")
+@click.option("--watch", is_flag=True, help="Go on, drawn anew as things happen; q ends it.")
 @page_options
 @json_option
 @pass_cli
@@ -207,13 +245,14 @@ def runs(
     status: str | None,
     experiment_id: str | None,
     tag: str | None,
+    watch: bool,
     limit: int,
     cursor: str | None,
 ) -> None:
     """Show the run ID; without ID, list runs, newest first, as the record has them (`scan` updates it)."""
     if id is not None:
-        if status or experiment_id or tag is not None:
-            raise UsageError("an ID names one run; --status, --experiment and --tag are for the list")
+        if status or experiment_id or tag is not None or watch:
+            raise UsageError("an ID names one run; --status, --experiment, --tag and --watch are for the list")
         from perpetual.api import to_json
         from perpetual_cli.provenance import provenance_lines, provenance_text
 
@@ -237,9 +276,8 @@ def runs(
         return
     if provenance:
         raise UsageError("--provenance is of one run", hint="perpetual runs ID --provenance")
-    page = cli.lab.runs.list(status=status, experiment_id=experiment_id, tag=tag, limit=limit, cursor=cursor)
-    empty = "no such run" if status or experiment_id or tag is not None else "no run yet: perpetual run EXPERIMENT"
-    _table(cli, page.items, page.next_cursor, empty=empty)
+        if status or experiment_id or tag is not None or watch:
+            raise UsageError("an ID names one run; --status, --experiment, --tag and --watch are for the list")
 
 
 @click.command()
@@ -291,10 +329,30 @@ def _said_elsewhere(cli: CliContext, id: str, *, stderr: bool) -> str:
 @json_option
 @pass_cli
 def kill(cli: CliContext, id: str, grace: str | None) -> int:
-    """End the run ID with all its processes, and record it; exit 1 if it has not ended in time."""
-    ended = cli.lab.runs.kill(id, grace_s=None if grace is None else seconds_of(grace, "--grace"))
-    _answer(cli, [ended], single=True)
-    return 1 if ended.status in _LIVE else 0
+    """End the run ID, or every live run of the experiment ID, with all processes; exit 1 if one has not ended in time.
+
+    Each is recorded.
+    """
+    grace_s = None if grace is None else seconds_of(grace, "--grace")
+    if not identifier(id).startswith("e"):
+        ended = [cli.lab.runs.kill(id, grace_s=grace_s)]
+        _answer(cli, ended, single=True)
+        return 1 if ended[0].status in _LIVE else 0
+    live = [item for item in cli.lab.runs.named([id]) if item.status in _LIVE]
+    if not live:
+        raise Conflict(f"{identifier(id)} has no live run", hint=f"perpetual runs --experiment {identifier(id)}")
+    # What waits goes first: it must not start in the place of what ends.
+    live.sort(key=lambda item: item.status != "queued")
+    ended = [_killed(cli.lab, item.id, grace_s) for item in live]
+    _answer(cli, ended, single=False)
+    return 1 if any(item.status in _LIVE for item in ended) else 0
+
+
+def _killed(lab: Lab, id: str, grace_s: float | None) -> Run:
+    try:
+        return lab.runs.kill(id, grace_s=grace_s)
+    except Conflict:  # it has ended by itself meanwhile
+        return lab.runs.get(id)
 
 
 @click.command()
@@ -317,15 +375,16 @@ def retry(cli: CliContext, id: str, dry_run: bool, idempotency_key: str | None) 
 @click.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.option("--timeout", metavar="TIME", help="At most so many seconds, or with a unit: 90s, 30m, 2h.")
+@plain_option
 @json_option
 @pass_cli
-def wait(cli: CliContext, ids: tuple[str, ...], timeout: str | None) -> int:
+def wait(cli: CliContext, ids: tuple[str, ...], timeout: str | None, plain: bool) -> int:
     """Wait until runs have ended; an experiment's ID stands for its runs.
 
     Exit 1 if one ended without success or without what it was to measure, 3 if the time is over before all have ended.
     """
-    cli.lab.wait(ids, timeout_s=None if timeout is None else seconds_of(timeout, "--timeout"), say=cli.progress)
-    found = cli.lab.runs.named(ids)
+    timeout_s = None if timeout is None else seconds_of(timeout, "--timeout")
+    found = wait_for(cli, ids, timeout_s=timeout_s, plain=plain)
     _answer(cli, found, single=len(ids) == 1 and [item.id for item in found] == [identifier(ids[0])])
     _tell_verdicts(cli, found)
     live = [item.id for item in found if item.status in _LIVE]
@@ -336,17 +395,24 @@ def wait(cli: CliContext, ids: tuple[str, ...], timeout: str | None) -> int:
 
 
 @click.group(cls=OpenGroup, invoke_without_command=True)
+@click.option("--watch", is_flag=True, help="Go on, drawn anew as things happen; q ends it.")
 @page_options
 @json_option
 @pass_cli
 @click.pass_context
-def queue(ctx: click.Context, cli: CliContext, limit: int, cursor: str | None) -> None:
+def queue(ctx: click.Context, cli: CliContext, watch: bool, limit: int, cursor: str | None) -> None:
     """Show the queue's state and what waits, in the order of starting; or change either.
 
     The higher priority goes first, then the higher score, then the older run. A run that ends starts what waits, where
     `queue_moves` is on. Paused, nothing is started. Draining, what waits is started and nothing new is taken.
     """
-    if ctx.invoked_subcommand is None:
+    if ctx.invoked_subcommand is not None:
+        if watch:
+            what = ctx.invoked_subcommand
+            raise UsageError(f"--watch shows the queue, and {what} changes it", hint=f"perpetual queue {what}")
+    elif watch:
+        cli.watch(lambda: show_queue(cli, limit, cursor))
+    else:
         show_queue(cli, limit, cursor)
 
 

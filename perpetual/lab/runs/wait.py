@@ -31,6 +31,7 @@ def wait(
     *,
     timeout_s: float | None,
     say: Callable[[str], None] | None = None,
+    tick: Callable[[], None] | None = None,
 ) -> dict[str, str]:
     """Blocks until every named run has ended, and every named experiment has no live run; returns {id: status}.
 
@@ -58,6 +59,8 @@ def wait(
             if say is not None and message not in said:
                 said.add(message)
                 say(f"{run.id} cannot be looked at now: {message}")
+        if tick is not None:
+            tick()
         if live and all(map(is_held, live)):
             raise held_up(ctx, live[0])
         left = SWEEP_S if deadline is None else min(SWEEP_S, deadline - time.monotonic())

@@ -1,0 +1,1 @@
+"""One command from an idea to its verdict: `perpetual try`."""
