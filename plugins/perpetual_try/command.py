@@ -21,10 +21,11 @@ from perpetual.api import (
     pass_cli,
     printable,
 )
+from perpetual.science.versions import is_stale
 from perpetual.toolkit.claims import effect_word
 from perpetual.toolkit.units import counted, seconds_of, shown_bytes, shown_hours, shown_number
 from perpetual_cli.adhoc import is_id
-from perpetual_cli.progress import plain_option, wait_for
+from perpetual_cli.progress import LIVE, plain_option, wait_for
 from perpetual_try.trial import (
     MOST,
     REPLICATES,
@@ -311,7 +312,14 @@ def _followed(cli: CliContext, id: str, tested: Smoke | None, manner: _Manner, *
         runs = lab.runs.named(found["runs"])
         failed = any(is_without_value(run, root.design.metric) for run in runs) or not runs
         left = manner.most - len(runs)
-        if not manner.until_decided or found["verdict"] != "open" or failed or short or left < 1 or _is_stale(found):
+        if (
+            not manner.until_decided
+            or found["verdict"] != "open"
+            or failed
+            or short
+            or left < 1
+            or is_stale(found["flags"])
+        ):
             break
         step = min(left, root.design.replicates, found["more_runs"] or root.design.replicates)
         cli.progress(f"{found['sentence']}\n{counted(step, 'more run')} of {root.id}, of {left} that --max leaves")
@@ -326,23 +334,23 @@ def _followed(cli: CliContext, id: str, tested: Smoke | None, manner: _Manner, *
     return 1 if failed else 0
 
 
-def _is_stale(found: Tried) -> bool:
-    return any(flag.startswith("stale") for flag in found["flags"])
-
-
 def _all_started(cli: CliContext, root_id: str, manner: _Manner) -> Refused | None:
     """Starts every missing run of a trial and waits for all; returns the budget's refusal where some do not fit."""
     lab = cli.lab
     short: Refused | None = None
+    started: list[str] = []
     parts = members(lab, trial_of(lab, root_id))
     for item in parts:
         try:
-            _warn(cli, start(lab, item.id))
+            runs = start(lab, item.id)
+            _warn(cli, runs)
+            started += [run.id for run in runs]
         except Refused as problem:
             if not lab.runs.named([part.id for part in parts]):
                 raise
             short = problem
-    wait_for(cli, [item.id for item in parts], plain=manner.plain, are_new=True)
+    live = [run.id for run in lab.runs.named([item.id for item in parts]) if run.status in LIVE]
+    wait_for(cli, [*dict.fromkeys([*started, *live])], plain=manner.plain, are_new=True)
     missing = sum(item.design.replicates for item in parts) - len(lab.runs.named([item.id for item in parts]))
     return short or (Refused("the budget does not hold all runs") if missing > 0 else None)
 
@@ -372,7 +380,9 @@ def _plan_text(found: TryPlan) -> str:
     if found["mde"] is not None:
         lines.append(f"  planned for an effect of {found['mde']:g}")
     if found["stale"]:
-        lines.append(f"  {' and '.join(found['stale'])} are not those of {found['against']}: nothing can be decided")
+        lines.append(
+            f"  {' and '.join(found['stale'])} changed since the runs of {found['against']}: nothing is decided"
+        )
     expected = found["forecast"]
     if expected is not None and expected["duration_s"] is not None:
         memory = (
@@ -420,6 +430,10 @@ def _text(found: Tried, direction: str | None) -> str:
     lines += [f"  flag: {printable(flag)}" for flag in found["flags"][:_MOST_FLAGS]]
     if found["next"] is not None:
         lines.append(f"next: {found['next']}")
+    elif found["verdict"] == "open" and not is_stale(found["flags"]):
+        lines.append(
+            f"more runs like these hardly decide it: perpetual power {found['hypothesis']} --mde X says what would"
+        )
     return "\n".join(lines)
 
 

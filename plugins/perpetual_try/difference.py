@@ -11,12 +11,14 @@ from perpetual.api import line
 __all__ = ["difference", "statement"]
 
 _LONGEST = 200  # characters
-_WAYS = {"max": "raises", "min": "lowers"}
+_WAYS = {"max": "raise", "min": "lower"}
 
 
-def statement(what: str, metric: str, direction: str, against: str) -> str:
+def statement(parts: Sequence[str], metric: str, direction: str, against: str) -> str:
     """Returns the claim that a change improves the metric."""
-    return f"{what} {_WAYS[direction]} {metric} against {against}"
+    text = line(" and ".join(parts))
+    what = text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    return f"{what} {_WAYS[direction]}{'s' if len(parts) == 1 else ''} {metric} against {against}"
 
 
 def difference(
@@ -26,8 +28,8 @@ def difference(
     env: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {}),
     config: tuple[Mapping[str, object], Mapping[str, object]] = ({}, {}),
     changes: str | None = None,
-) -> str | None:
-    """Returns what the second command does otherwise; None where nothing differs.
+) -> list[str]:
+    """Returns what the second command does otherwise, each difference in words; empty where nothing differs.
 
     Args:
         before: the baseline's command line.
@@ -39,9 +41,7 @@ def difference(
     parts = _words(_units(before), _units(now))
     parts += _pairs(*env)
     parts += _pairs(*({name: _shown(value) for name, value in each.items()} for each in config))
-    parts += [f"changed {' and '.join(changes.split(','))}"] if changes else []
-    text = line(" and ".join(parts))
-    return (text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "...") or None
+    return [*parts, *(f"changed {name}" for name in changes.split(","))] if changes else parts
 
 
 def _units(command: str) -> list[tuple[str, str]]:

@@ -25,6 +25,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, TypedDict
 
 from perpetual.api import Conflict, NotFound, NotPermitted, UsageError, line, to_json
+from perpetual.science.versions import baseline_to_renew, is_stale
+from perpetual.toolkit.causes import reason_with_cause
 from perpetual.toolkit.units import counted
 from perpetual_cli.approval import needs
 from perpetual_try.difference import difference, statement
@@ -139,7 +141,7 @@ class Trial:
                 else f"perpetual run {self.base.id} --all --wait"
             )
             raise Conflict(f"no run of {self.base.id} has measured {line(self.metric)} yet", hint=way)
-        self.what = self._difference()
+        self.parts = self._difference()
         self._key, made, claim, self.is_new = self._rehearsed(key)
         if self.is_new:
             self._refuse_stale()
@@ -192,22 +194,22 @@ class Trial:
                              hint="--direction max, or --direction min")  # fmt: skip
         return known
 
-    def _difference(self) -> str:
+    def _difference(self) -> list[str]:
         base, wanted = self.base, self.wanted
         found = difference(base.command or "", wanted.command, env=(base.env, self.env),
-                           config=(base.config, self.config))  # fmt: skip
-        if wanted.changes is not None:
-            undeclared = [name for name in wanted.changes.split(",") if name not in self.compared.differs]
-            if found is None and len(undeclared) == len(wanted.changes.split(",")):
-                hint = f"change it first; perpetual aa {base.id} tests it against itself"
-                raise UsageError(f"the {undeclared[0]} is that of the runs of {base.id}: nothing differs", hint=hint)
-            return difference(base.command or "", wanted.command, env=(base.env, self.env),
-                              config=(base.config, self.config), changes=wanted.changes) or ""  # fmt: skip
-        if found is None:
-            hint = f"--changes {self.compared.stale[0]} if that is what you try" if self.compared.stale else (
-                f"change the command; perpetual aa {base.id} tests it against itself")  # fmt: skip
-            raise UsageError(f"this is the command of {base.id}: nothing differs", hint=hint)
-        return found
+                           config=(base.config, self.config), changes=wanted.changes)  # fmt: skip
+        meant = wanted.changes.split(",") if wanted.changes else []
+        if len(found) > len(meant) or any(name in self.compared.differs for name in meant):
+            return found
+        if meant:
+            hint = f"change it first; perpetual aa {base.id} tests it against itself"
+            raise UsageError(f"the {meant[0]} is that of the runs of {base.id}: nothing differs", hint=hint)
+        hint = (
+            f"--changes {self.compared.stale[0]} if that is what you try"
+            if self.compared.stale
+            else f"change the command; perpetual aa {base.id} tests it against itself"
+        )
+        raise UsageError(f"this is the command of {base.id}: nothing differs", hint=hint)
 
     def _refuse_stale(self) -> None:
         """Raises Conflict where no run of the baseline is comparable with what would run now."""
@@ -233,7 +235,7 @@ class Trial:
 
     def _statement(self) -> str:
         """Returns the hypothesis in words."""
-        return self.wanted.statement or statement(self.what, line(self.metric), self.direction, self.base.id)
+        return self.wanted.statement or statement(self.parts, line(self.metric), self.direction, self.base.id)
 
     def resources(self) -> Needs:
         """Returns what a run needs: as the baseline's, but for what was said."""
@@ -428,10 +430,11 @@ def smoke(trial: Trial, seconds: float, *, wait: Callable[[Sequence[str]], objec
         seconds: after which the run is ended.
         wait: called with the run's id, and returns once it has ended; by default `lab.wait`.
     """
-    lab, found = trial.lab, trial.plan
+    lab, found, needed = trial.lab, trial.plan, trial.resources()
+    needed["wall_s"] = seconds
     made = lab.experiments.propose(
         command=found["command"], title=line(f"smoke run: {found['command']}")[:80], tags=("smoke",),
-        config=found["config"], cwd=found["cwd"], env=found["env"], **{**trial.resources(), "wall_s": seconds},
+        config=found["config"], cwd=found["cwd"], env=found["env"], **needed,
     )  # fmt: skip
     started = start(lab, made.id)
     (wait or lab.wait)([started[0].id])
@@ -502,7 +505,12 @@ def _effect(found: Hypothesis, ids: Sequence[str]) -> TriedEffect | None:
 
 def _measured(run: Run, metric: str | None) -> Measured:
     value = run.metrics.get(metric) if metric is not None else None
-    return {"run_id": run.id, "status": run.status, "value": value, "reason": run.reason}
+    return {
+        "run_id": run.id,
+        "status": run.status,
+        "value": value,
+        "reason": reason_with_cause(run.reason, run.annotations),
+    }
 
 
 def _sentence(found: Hypothesis, runs: Sequence[Run], lacking: Sequence[Run]) -> str:
@@ -513,8 +521,13 @@ def _sentence(found: Hypothesis, runs: Sequence[Run], lacking: Sequence[Run]) ->
     live = [run for run in runs if run.status in _LIVE]
     if live:
         return f"Not measured yet: {counted(len(live), 'run')} {'is' if len(live) == 1 else 'are'} live."
-    why = "; ".join(f"{run.id} {run.status}" + (f" ({line(run.reason)})" if run.reason else "") for run in lacking[:3])
-    return f"Not measured: {why or 'no run gave a value that counts'}."
+    whys: dict[str, int] = {}
+    for run in lacking:
+        cause = reason_with_cause(run.reason, run.annotations)
+        why = f"{run.status}, {line(cause)}" if cause else run.status
+        whys[why] = whys.get(why, 0) + 1
+    said = "; ".join(f"{counted(n, 'run')} {why}" for why, n in [*whys.items()][:3])
+    return f"Not measured: {said or 'no run gave a value that counts'}."
 
 
 def _next(found: Hypothesis, root: Experiment, lacking: Sequence[Run], more: int | None, missing: int) -> str | None:
@@ -527,8 +540,15 @@ def _next(found: Hypothesis, root: Experiment, lacking: Sequence[Run], more: int
         return f"perpetual logs {failed.id}" + (" --stderr" if failed.status == "failed" else "")
     if missing > 0:
         return f"perpetual try {root.id}"
-    if found.status != "open" or any(flag.startswith("stale") for flag in found.flags):
+    if found.status != "open":
         return None
-    if more is None:
-        return f"perpetual power {found.id}" if root.design.mde else f"perpetual try --more {root.id}"
+    if is_stale(found.flags):
+        renewed = baseline_to_renew(found.flags)
+        return None if renewed is None else f"perpetual rebaseline {renewed}"
+    if more is None:  # hardly any number of runs, where there are two of each: else the noise is not known yet
+        return f"perpetual try --more {root.id} --replicates 1" if _needs_noise(found) else None
     return f"perpetual try --more {root.id} --replicates {more}"
+
+
+def _needs_noise(found: Hypothesis) -> bool:
+    return "one more run is needed" in (found.sentence or "")
