@@ -65,7 +65,7 @@ def approved_text(item: Json, differs: Json | None) -> str:
 
 
 def _status(item: Json) -> str:
-    return item["status"] if item["status"] == "approved" else f"approved again, {item['status']}"
+    return item["status"] if item["status"] in ("proposed", "approved") else f"approved again, {item['status']}"
 
 
 def _pairs(env: Json) -> str:

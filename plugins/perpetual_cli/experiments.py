@@ -25,6 +25,7 @@ from perpetual.science.versions import is_stale
 from perpetual.toolkit.claims import claim_in_words
 from perpetual.toolkit.units import bytes_of, counted, hours_of, seconds_of, shown_hours, shown_number, shown_time
 from perpetual_cli.approval import approved_text, needs, other_command
+from perpetual_cli.approving import approve_everything, launched, require_person
 from perpetual_cli.words import STATES, states_explained, verbose_option
 
 if TYPE_CHECKING:
@@ -122,6 +123,8 @@ _LONGEST_LISTED = 200  # characters of a command in a list
 @click.option("--cwd", metavar="DIR", help="Where to run, below the project's folder.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable for the run; may be repeated.")
 @click.option("--dry-run", is_flag=True, help="Show what would be proposed, and write nothing.")
+@click.option("--approve", "approves", cls=PersonOption, is_flag=True, help="Approve it too.")
+@click.option("--run", "runs", cls=PersonOption, is_flag=True, help="With --approve: start its runs too.")
 @key_option
 @verbose_option("Its score too: what a run is expected to teach for its cost.")
 @json_option
@@ -130,6 +133,8 @@ def propose(
     cli: CliContext,
     auto: int | None,
     dry_run: bool,
+    approves: bool,
+    runs: bool,
     verbose: bool,
     idempotency_key: str | None,
     hypothesis_id: str | None,
@@ -188,6 +193,10 @@ def propose(
         return
     from perpetual.api import to_json
 
+    if approves or runs:
+        require_person(cli, "propose --approve")
+        if dry_run or not approves:
+            raise UsageError("--run goes with --approve, and neither with --dry-run", hint="--approve --run")
     propose = partial(
         cli.lab.experiments.propose,
         hypothesis_id,
@@ -242,13 +251,21 @@ def propose(
             made = propose()
             cli.lab.queue.after(made.id, first)
             cli.lab.queue.join(made.id, group)
+    if approves:
+        made, started = launched(cli, made.id, runs=runs)
+        shown = {**to_json(made), "differs": cli.lab.experiments.differences(made.id)}
+        ids = [item.id for item in started]
+        more = f"\n{', '.join(ids)} started: perpetual wait {made.id}" if ids else ""
+        text = {**shown, "status": "approved"} if ids else shown
+        cli.answer("experiment", {**shown, "started": ids}, lambda: approved_text(text, text["differs"]) + more)
+        return
     document = {**to_json(made), **({"id": None} if dry_run else {})}
     cli.answer("experiment", document, lambda: _proposed_text(document, verbose=verbose))
 
 
 def _refuse_design() -> None:
     """Raises UsageError where `--auto` comes with an option of one proposal."""
-    taken = ("auto", "dry_run", "idempotency_key", "verbose")
+    taken = ("auto", "approves", "runs", "dry_run", "idempotency_key", "verbose")
     given = click.get_current_context().params.items()
     flags = [
         "--" + name.removesuffix("_id").replace("_", "-")
@@ -397,19 +414,35 @@ def _why_not(lab: Lab, hypothesis: Hypothesis) -> str:
 @click.option(
     "--token", cls=PersonOption, is_flag=True, help="Instead: print the token that lets one MCP server approve."
 )
+@click.option("--all", "every", is_flag=True, help="Every proposed one: shown, and asked for once at a terminal.")
+@click.option("-y", "--yes", is_flag=True, help="With --all: do not ask.")
 @json_option
 @pass_cli
-def approve(cli: CliContext, ids: tuple[str, ...], token: bool) -> None:
+def approve(cli: CliContext, ids: tuple[str, ...], token: bool, every: bool, yes: bool) -> None:
     """Approve proposed experiments, all of them or none: each may run exactly as it is specified now."""
+    from perpetual.api import to_json
+
     if token:
-        if ids:
+        if ids or every:
             raise UsageError("--token approves nothing and takes no ID", hint="perpetual approve --token")
         made = cli.lab.experiments.approval_token()
         cli.answer("approve_token", made, made["token"])
         cli.progress(f"until {made['expires_at']}, once: PERPETUAL_APPROVE_TOKEN=TOKEN perpetual mcp --allow-approve")
         return
+    if every or yes:
+        if ids or not every:
+            raise UsageError("--all takes no ID, and --yes goes with it", hint="perpetual approve --all --yes")
+        found = approve_everything(cli, yes=yes)
+        if cli.as_json or not found:
+            items = [{**to_json(item), "differs": cli.lab.experiments.differences(item.id)} for item in found]
+            cli.items("experiments", items, None, (), lambda _: (), empty="nothing is proposed")
+        elif yes:
+            _answer(cli, found, is_approved=True)
+        else:  # they were shown
+            click.echo("\n".join(f"{item.id}  approved: {line(item.title)}" for item in found))
+        return
     if not ids:
-        raise UsageError("approve needs an ID", hint="perpetual approve --help")
+        raise UsageError("approve needs an ID", hint="perpetual approve ID, or --all")
     _answer(cli, cli.lab.experiments.approve_all(ids), is_approved=True)
 
 

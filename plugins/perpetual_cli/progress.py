@@ -134,7 +134,8 @@ def left_s(runs: Sequence[Run], lasts_s: Mapping[str, float], now_s: float) -> f
         if whole is None:
             return None
         work += whole if run.started_at is None else max(0.0, whole - (now_s - posix_of(run.started_at)))
-    return work / max(1, len(going)) if work > 0 else None
+    left = work / max(1, len(going))
+    return left if left >= 1 else None
 
 
 def shown_seconds(seconds: float) -> str:

@@ -22,8 +22,7 @@ from perpetual.api import (
     printable,
 )
 from perpetual.science.versions import is_stale
-from perpetual.toolkit.claims import effect_word
-from perpetual.toolkit.units import counted, seconds_of, shown_bytes, shown_hours, shown_number
+from perpetual.toolkit.units import counted, seconds_of, shown_bytes, shown_hours
 from perpetual_cli.adhoc import is_id
 from perpetual_cli.progress import LIVE, plain_option, wait_for
 from perpetual_try.trial import (
@@ -325,7 +324,7 @@ def _followed(cli: CliContext, id: str, tested: Smoke | None, manner: _Manner, *
         cli.progress(f"{found['sentence']}\n{counted(step, 'more run')} of {root.id}, of {left} that --max leaves")
         extend(lab, root.id, step, key=None if manner.key is None else f"{manner.key}:{len(runs)}")
         starts = True
-    cli.answer("try", {**found}, lambda: _text(found, root.design.direction))
+    cli.answer("try", {**found}, lambda: _text(found))
     if failed and runs:
         return 1
     if short is not None:
@@ -412,19 +411,11 @@ def _smoke_lines(tested: Smoke, planned: TryPlan) -> list[str]:
     return [*lines, f"  about {shown_hours(each_s / 3600)} each, {source}: {shown_hours(hours)} for all, one by one"]
 
 
-def _text(found: Tried, direction: str | None) -> str:
+def _text(found: Tried) -> str:
     lines = [
         f"{found['experiment']} of {found['hypothesis']}: {line(found['statement'])}",
         f"  {printable(found['sentence'])}",
     ]
-    effect = found["effect"]
-    if effect is not None:
-        way = effect_word(effect["value"], effect["low"], effect["high"], direction)
-        between = "" if effect["low"] is None or effect["high"] is None else (
-            f", interval {shown_number(effect['low'], '+.3g')} to {shown_number(effect['high'], '+.3g')}")  # fmt: skip
-        against = "" if effect["n_baseline"] is None else f" against {effect['n_baseline']}"
-        lines.append(f"  effect: {shown_number(effect['value'], '+.3g')} {line(effect['metric'])} ({way}){between}; "
-                     f"{counted(effect['n'], 'run')}{against}")  # fmt: skip
     values = [f"{item['run_id']} {_value(item['status'], item['value'])}" for item in found["measured"]]
     lines += [f"  runs: {', '.join(values)}"] if values else []
     lines += [f"  flag: {printable(flag)}" for flag in found["flags"][:_MOST_FLAGS]]
