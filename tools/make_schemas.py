@@ -56,6 +56,7 @@ from perpetual_scorers.documents import (
     SweepLine,
 )
 from perpetual_scorers.plan_documents import Overturn, Power
+from perpetual_try.documents import Tried, TryPlan
 
 FOLDER = Path(__file__).resolve().parent.parent / "plugins" / "perpetual_cli" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -151,6 +152,8 @@ DOCUMENTS: dict[str, Any] = {
     "trust": Trust,
     "trust_revoked": TrustRevoked,
     "trusted": Page[Trusted],
+    "try": Tried,
+    "try_plan": TryPlan,
     "uninstall": Uninstall,
     "verification": Verification,
     "version": Version,

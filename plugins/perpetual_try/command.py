@@ -22,7 +22,7 @@ from perpetual.api import (
     printable,
 )
 from perpetual.science.versions import is_stale
-from perpetual.toolkit.units import counted, seconds_of, shown_bytes, shown_hours
+from perpetual.toolkit.units import counted, finite, seconds_of, shown_bytes, shown_hours
 from perpetual_cli.adhoc import is_id
 from perpetual_cli.progress import LIVE, plain_option, wait_for
 from perpetual_try.trial import (
@@ -152,7 +152,7 @@ def try_(
         raise UsageError(
             f"--replicates {wanted.replicates} is more than --max {manner.most}", hint="--max bounds all runs"
         )
-    smoke_s = None if smoke is None else seconds_of(smoke, "--smoke")
+    smoke_s = None if smoke is None else finite(seconds_of(smoke, "--smoke"), "--smoke", above=0.0)
     trial = Trial(cli.lab, wanted, key=idempotency_key, ask=_asks(cli))
     if dry_run:
         cli.answer("try_plan", {**trial.plan}, lambda: _plan_text(trial.plan) + "\nnothing was written")

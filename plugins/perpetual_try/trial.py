@@ -17,14 +17,15 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import count
 from statistics import fmean
 from typing import TYPE_CHECKING, TypedDict
 
-from perpetual.api import Conflict, NotFound, NotPermitted, UsageError, line, to_json
+from perpetual.api import Conflict, NotFound, NotPermitted, UsageError, line, to_json, unknown
 from perpetual.science.versions import baseline_to_renew, is_stale
 from perpetual.toolkit.causes import reason_with_cause
 from perpetual.toolkit.units import counted
@@ -135,12 +136,7 @@ class Trial:
                                     scheduler=self.base.resources.scheduler)  # fmt: skip
         self.compared = compared(lab, self.base, self.metric, self._version, wanted.changes)
         if not self.compared.runs:
-            way = (
-                f"perpetual wait {self.base.id}"
-                if _is_live(self.base)
-                else f"perpetual run {self.base.id} --all --wait"
-            )
-            raise Conflict(f"no run of {self.base.id} has measured {line(self.metric)} yet", hint=way)
+            self._refuse_unmeasured()
         self.parts = self._difference()
         self._key, made, claim, self.is_new = self._rehearsed(key)
         if self.is_new:
@@ -159,12 +155,26 @@ class Trial:
         with self.lab.together():
             return self._propose(self._key)[1].id
 
+    def _refuse_unmeasured(self) -> None:
+        names = self._measured_names()
+        if names and self.metric not in names:
+            raise UsageError(unknown("metric", self.metric, names), hint=f"perpetual runs --experiment {self.base.id}")
+        if names:
+            raise Conflict(f"no run of {self.base.id} counts", hint=f"perpetual runs --experiment {self.base.id}")
+        way = "wait" if any(self.base.runs.get(status) for status in _LIVE) else "run"
+        more = "" if way == "wait" else " --all --wait"
+        raise Conflict(f"no run of {self.base.id} has measured {line(self.metric)} yet",
+                       hint=f"perpetual {way} {self.base.id}{more}")  # fmt: skip
+
+    def _measured_names(self) -> list[str]:
+        runs = self.lab.runs.list(status="done", experiment_id=self.base.id).items
+        return [*{name: None for run in runs for name, value in run.metrics.items() if value is not None}]
+
     def _the_metric(self) -> str:
         known = self.wanted.metric or self.base.design.metric
         if known is not None:
             return known
-        runs = self.lab.runs.list(status="done", experiment_id=self.base.id).items
-        names = [*{name: None for run in runs for name, value in run.metrics.items() if value is not None}]
+        names = self._measured_names()
         if len(names) == 1:
             return names[0]
         if not names:
@@ -340,10 +350,6 @@ def _baseline(lab: Lab, id: str) -> Experiment:
     return found
 
 
-def _is_live(experiment: Experiment) -> bool:
-    return any(experiment.runs.get(status) for status in _LIVE)
-
-
 def _forecast(found: Compared, made: Experiment) -> Forecast | None:
     lasted = [run.duration_s for run in found.runs if run.duration_s is not None]
     if not lasted:
@@ -380,10 +386,27 @@ def start(lab: Lab, id: str) -> Sequence[Run]:
                 hint="propose more, or end your turn",
                 data={"experiment": experiment.id, "hypothesis": experiment.hypothesis_id},
             )
-        lab.experiments.approve(experiment.id)
-    if experiment.design.replicates <= len(lab.runs.named([experiment.id])):
+        with _unless(lambda: lab.experiments.get(experiment.id).status != "proposed"):
+            lab.experiments.approve(experiment.id)
+    if not _missing(lab, experiment):
         return ()
-    return lab.runs.launch(experiment.id, every=True)
+    with _unless(lambda: not _missing(lab, experiment)):
+        return lab.runs.launch(experiment.id, every=True)
+    return ()
+
+
+def _missing(lab: Lab, experiment: Experiment) -> int:
+    return experiment.design.replicates - len(lab.runs.named([experiment.id]))
+
+
+@contextmanager
+def _unless(done: Callable[[], bool]) -> Iterator[None]:
+    """Ignores a Conflict where another process has done meanwhile what the block was to do."""
+    try:
+        yield
+    except Conflict:
+        if not done():
+            raise
 
 
 def extend(lab: Lab, id: str, replicates: int, *, key: str | None = None) -> str:
