@@ -249,12 +249,12 @@ class CliContext:
             raise UsageError("--watch draws on a terminal, and nothing else", hint="leave --watch out")
         from perpetual.toolkit.redraw import redrawn
 
-        feed, runs, seen = self.lab.feed, self.lab.runs, [self.lab.feed.last()]
+        seen = [self.lab.feed.last()]
 
         def wait() -> bool:
-            feed.wait(seen[-1], timeout_s=1.0)
-            seen.append(feed.last())
-            return seen.pop(0) != seen[0] or bool(runs.live())
+            self.lab.feed.wait(seen[0], timeout_s=1.0)
+            seen.append(self.lab.feed.last())
+            return seen.pop(0) != seen[0] or bool(self.lab.runs.live())
 
         redrawn(draw, wait)
 

@@ -267,10 +267,7 @@ class Lab(AbstractContextManager["Lab"]):
 
     @contextmanager
     def together(self, *, undo: bool = False) -> Iterator[None]:
-        """Records all that the block records, or nothing where it raises; with `undo` nothing, as a rehearsal.
-
-        The block holds the store's lock, so that it starts no run.
-        """
+        """Records all that the block records or, if it raises, nothing; with `undo` never anything: a rehearsal."""
         with suppress(_Undone), self.context.store.transaction():
             yield
             if undo:
@@ -298,13 +295,9 @@ class Lab(AbstractContextManager["Lab"]):
         return answer
 
     def wait(
-        self,
-        ids: Sequence[str],
-        *,
-        timeout_s: float | None = None,
-        say: Callable[[str], None] | None = None,
+        self, ids: Sequence[str], *, timeout_s: float | None = None, say: Callable[[str], None] | None = None,
         tick: Callable[[], None] | None = None,
-    ) -> dict[str, str]:
+    ) -> dict[str, str]:  # fmt: skip
         """Blocks until every named run has ended and no named experiment has a live run; returns `{id: status}`.
 
         Args:

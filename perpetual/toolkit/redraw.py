@@ -29,30 +29,24 @@ def redrawn(draw: Callable[[], None], wait: Callable[[], bool]) -> None:
     from select import select
     from shutil import get_terminal_size
 
-    out, shown, keys = sys.stdout, [""], sys.stdin.fileno() if sys.stdin.isatty() else None
+    out, shown, keys, is_over = sys.stdout, "", sys.stdin.fileno() if sys.stdin.isatty() else None, False
     before = None if keys is None else termios.tcgetattr(keys)
     if keys is not None:
         tty.setcbreak(keys)
-
-    def is_over() -> bool:
-        return keys is not None and bool(select([keys], [], [], 0)[0]) and os.read(keys, 1) in (b"q", b"Q", b"")
-
     try:
         with suppress(KeyboardInterrupt):
-            over = False
-            while not over:
+            while not is_over:
                 with redirect_stdout(_Screen()) as screen:
                     draw()
                 lines = screen.getvalue().rstrip().split("\n")
-                if lines != shown and is_plain():
-                    out.write("\n".join([*lines, "", ""]))
-                elif lines != shown:
-                    fitting = lines[: get_terminal_size().lines - 1]
-                    out.write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in fitting) + "\x1b[J")
+                top = "".join(f"{line}\x1b[K\n" for line in lines[: get_terminal_size().lines - 1])
+                text = "\n".join([*lines, "", ""]) if is_plain() else f"\x1b[H{top}\x1b[J"
+                out.write(text if text != shown else "")
                 out.flush()
-                shown = lines
-                while not (over := is_over()) and not wait():
-                    pass
+                shown, is_new = text, False
+                while not is_new and not is_over:
+                    is_new = wait()
+                    is_over = keys is not None and bool(select([keys], [], [], 0)[0]) and os.read(keys, 1) in b"qQ"
     finally:
         if keys is not None and before is not None:
             termios.tcsetattr(keys, termios.TCSADRAIN, before)
