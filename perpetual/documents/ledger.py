@@ -130,3 +130,14 @@ class Refolded(TypedDict):
     id: str
     stored: Fold
     folded: Fold
+
+
+class Undone(TypedDict):
+    """A deed that was taken back: what it was in words, and its events."""
+
+    what: str
+    kind: str  # of the first event
+    subjects: list[str]
+    seqs: list[int]
+    time: str
+    dry_run: bool

@@ -33,6 +33,7 @@ from perpetual.toolkit.reserved import is_bundled
 
 if TYPE_CHECKING:
     from perpetual.catalogue import Offer
+    from perpetual.documents.ledger import Undone
     from perpetual.documents.machine import DoctorCheck
     from perpetual.documents.runs import Scanned
     from perpetual.documents.status import LabStatus
@@ -393,6 +394,19 @@ class Lab(AbstractContextManager["Lab"]):
         if not dry_run and record is not None and record.scaffold != words:
             self.context.trust.change(lambda found: replace(found, scaffold=words))
         return answer
+
+    def undo(self, *, dry_run: bool = False) -> Undone:
+        """Takes back the caller's own last deed that can be: what was added, proposed, approved, edited, set or hidden.
+
+        Called again, it takes back the one before; an undo itself is taken back by doing the deed again. Nothing is
+        deleted. A `dry_run` only says what it would be.
+
+        Raises:
+            Conflict: (nothing_to_undo) where there is none; (built_on) for a deed that others have built on.
+        """
+        from perpetual.lab.undo import undo
+
+        return undo(self.context, dry_run=dry_run)
 
     def doctor(self) -> list[DoctorCheck]:
         """Checks the machine and the project; returns the findings, each `{check, ok, detail, hint}`."""

@@ -102,6 +102,7 @@ class HypothesisBody(FoldKeys):
     parked: bool
     noted: NotRequired[str | None]
     restated: NotRequired[bool]
+    archived: NotRequired[bool]
     checked_for_secrets: NotRequired[bool]
 
 
@@ -231,6 +232,7 @@ class ExperimentBody(DraftBody):
     renews: NotRequired[str | None]
     renewed_by: NotRequired[list[str]]
     shared_by: NotRequired[list[str]]
+    archived: NotRequired[bool]
     checked_for_secrets: NotRequired[bool]
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
-from perpetual.errors import UsageError
+from perpetual.errors import Conflict, NotPermitted, UsageError
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.family import prior_of
-from perpetual.lab.kinds import HYPOTHESIS
+from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS
 from perpetual.lab.ledger.hypotheses import (
     HypothesisRecords,
     baseline_value,
@@ -17,10 +18,14 @@ from perpetual.lab.ledger.hypotheses import (
     check_prior,
     tags_of,
 )
+from perpetual.lab.permissions import is_same, withholds
 from perpetual.lab.redaction import CHECKED
 from perpetual.records import Hypothesis, Listing, Paged, Prediction, to_json
 from perpetual.toolkit.limits import fits
 from perpetual.toolkit.units import bounded, finite
+
+if TYPE_CHECKING:
+    from perpetual.lab.bodies import PredictionBody
 
 __all__ = ["Hypotheses"]
 
@@ -67,12 +72,7 @@ class Hypotheses(Paged[Hypothesis]):
             raise UsageError("a hypothesis needs a statement", hint='for example "warm-up lowers val_loss"')
         if prior is not None:
             check_prior(prior)
-        if mde is not None:
-            finite(mde, "mde", above=0.0)
-        against = baseline_value(self._ctx, baseline)
-        if isinstance(against, str) and metric is not None:
-            check_baseline(self._ctx, against, metric.strip())
-        prediction = Prediction(check_metric(metric), check_direction(direction), mde, against)
+        prediction = self._predicted(metric, direction, mde, baseline)
         with self._ctx.store.transaction() as tx:
             made = self._ctx.recall(tx, idempotency_key, "hypothesis")
             if made is not None:
@@ -101,15 +101,84 @@ class Hypotheses(Paged[Hypothesis]):
             self._ctx.remember(tx, idempotency_key, "hypothesis", document.id)
         return self._records.record(document)
 
+    def _predicted(
+        self, metric: str | None, direction: str | None, mde: float | None, baseline: float | str | None
+    ) -> Prediction:
+        """Returns the prediction; raises UsageError for an impossible one, as of a metric that its baseline lacks."""
+        if mde is not None:
+            finite(mde, "mde", above=0.0)
+        against = baseline_value(self._ctx, baseline)
+        if isinstance(against, str) and metric is not None:
+            check_baseline(self._ctx, against, metric.strip())
+        return Prediction(check_metric(metric), check_direction(direction), mde, against)
+
     def get(self, id: str) -> Hypothesis:
         """Returns the hypothesis; raises NotFound, naming the nearest ids."""
         return self._records.get(id)
 
     def list(
-        self, *, status: str | None = None, tag: str | None = None, limit: int = 100, cursor: str | None = None
+        self,
+        *,
+        status: str | None = None,
+        tag: str | None = None,
+        archived: bool = True,
+        limit: int = 100,
+        cursor: str | None = None,
     ) -> Listing[Hypothesis]:
-        """Returns a page of hypotheses, oldest first; None leaves a filter out."""
-        return self._records.list(status=status, tag=tag, limit=limit, cursor=cursor)
+        """Returns a page of hypotheses, oldest first; None leaves a filter out, False the archived ones."""
+        return self._records.list(status=status, tag=tag, archived=archived, limit=limit, cursor=cursor)
+
+    def edit(
+        self,
+        id: str,
+        *,
+        statement: str | None = None,
+        metric: str | None = None,
+        direction: str | None = None,
+        mde: float | None = None,
+        baseline: float | str | None = None,
+        tags: Sequence[str] | None = None,
+    ) -> Hypothesis:
+        """Corrects a hypothesis before its evidence; afterwards its tags alone. None leaves a field.
+
+        Raises:
+            UsageError: if nothing is to be changed, or for a value that `add` refuses.
+            Conflict: once there is evidence, or (for what it predicts) once a claim of it has runs.
+            NotPermitted: for an agent and another's hypothesis.
+        """
+        named = {"metric": metric, "direction": direction, "mde": mde, "baseline": baseline}
+        given = {name: value for name, value in named.items() if value is not None}
+        if not given and statement is None and tags is None:
+            raise UsageError("nothing to edit", hint=f"perpetual edit {id} --metric val_loss")
+        with self._ctx.store.transaction() as tx:
+            item = self._ctx.need(HYPOTHESIS, id)
+            if withholds(self._ctx) and not is_same(self._ctx.actor, item.body["created_by"] or ""):
+                raise NotPermitted(f"{item.id} was added by another; editing it is for a person")
+            claims = [found for found in tx.find(EXPERIMENT, hypothesis_id=item.id) if found.body["design"]["claim"]]
+            ran = [found.id for found in claims if found.body["runs"]]
+            if (given or statement is not None) and (item.body["evidence_count"] or (given and ran)):
+                what = f"runs of {ran[0]}" if ran else "evidence"
+                raise Conflict(f"{item.id} has {what}: only its tags can be edited",
+                               hint="add what you mean as another one: perpetual hypotheses add")  # fmt: skip
+            prediction = self._predicted(**cast(Any, {**item.body["prediction"], **given})) if given else None
+            body = cast("PredictionBody", to_json(prediction)) if prediction else None
+            return self._records.edit(item.id, statement=statement, tags=tags, prediction=body)
+
+    def archive(self, id: str, *, restore: bool = False) -> Hypothesis:
+        """Hides a hypothesis from lists and brief, or shows it again; an open one is parked by that, and stays parked.
+
+        The record and every figure over all hypotheses go on counting it.
+
+        Raises:
+            Conflict: while one of its experiments may run.
+        """
+        from perpetual.lab.ledger.archive import archive
+
+        with self._ctx.store.transaction():
+            id = archive(self._ctx, "hypothesis", id, restore=restore)
+            if not restore and self.get(id).status == "open":
+                self.update(id, status="parked")
+        return self.get(id)
 
     def count_open(self) -> int:
         """Returns how many hypotheses are open."""

@@ -103,7 +103,7 @@ class Queue:
             if before != state or (is_agent(by) and not for_agent(ctx)):  # a person may repeat what an agent set
                 tx.put("setting", "queue", {"state": state, "by": ctx.actor})
             if before != state:
-                ctx.emit(tx, "queue_changed", "queue", {"state": state})
+                ctx.emit(tx, "queue_changed", "queue", {"state": state, "was": before})
         return state
 
     # --- order ------------------------------------------------------------------------------------------------

@@ -35,8 +35,9 @@ _KEPT: dict[str, frozenset[str]] = {
     "event": frozenset({"time", "actor", "kind", "subject"}),
 }
 _WORDED = frozenset({
-    "spec_completed", "experiment_proposed", "experiment_rejected", "hypothesis_added", "hypothesis_updated",
-    "run_status", "run_annotated", "note_promoted", "note_rejected", "note_failed", "proposer_failed",
+    "spec_completed", "experiment_proposed", "experiment_edited", "experiment_rejected", "hypothesis_added",
+    "hypothesis_updated", "run_status", "run_annotated", "note_promoted", "note_rejected", "note_failed",
+    "proposer_failed",
 })  # fmt: skip
 _WHOLE = frozenset({"setting", "fold", "key"})  # the kernel's own
 _MARKS = r"\[redacted(?::[\w.-]{1,80})?\]|<redacted>"

@@ -102,6 +102,7 @@ class Experiment(Shown):
     metrics: Json | None = None
     effect: Json | None = None
     left_out: dict[str, int] | None = None
+    archived: bool = False  # hidden from lists
     differs: Json | None = None  # of an answer of `approve`: what is new beside what was approved like it
 
     def __post_init__(self) -> None:

@@ -36,11 +36,14 @@ class Experiments(Paged[Experiment]):
         status: str | None = None,
         hypothesis_id: str | None = None,
         tag: str | None = None,
+        archived: bool = True,
         limit: int = 100,
         cursor: str | None = None,
     ) -> Listing[Experiment]:
-        """Returns a page of experiments, oldest first; None leaves a filter out."""
-        return self._records.list(status=status, hypothesis_id=hypothesis_id, tag=tag, limit=limit, cursor=cursor)
+        """Returns a page of experiments, oldest first; None leaves a filter out, False the archived ones."""
+        return self._records.list(
+            status=status, hypothesis_id=hypothesis_id, tag=tag, archived=archived, limit=limit, cursor=cursor
+        )
 
     @staticmethod
     def design_of(experiment: Experiment) -> str:
@@ -212,6 +215,31 @@ class Experiments(Paged[Experiment]):
         from perpetual.lab.experiments import approval_tokens
 
         approval_tokens.redeem(self._ctx, token)
+
+    def edit(self, id: str, **changes: object) -> Experiment:
+        """Changes fields of `propose` in an experiment that has not run; its approval, if it has one, ends.
+
+        Title, notes, tags and priority are bound by no approval, and may be changed at any time. An agent edits its own
+        waiting proposals alone. The event `experiment_edited` says what was, and which approvals ended.
+
+        Raises:
+            UsageError: for an unknown field, a value that `propose` refuses, or where nothing changes.
+            Conflict: once it has runs, or others rest on what would change.
+            NotPermitted: for an agent and another's proposal, or one that is approved.
+        """
+        from perpetual.lab.experiments import edit
+
+        return edit.edit(self._ctx, id, changes)
+
+    def archive(self, id: str, *, restore: bool = False) -> Experiment:
+        """Hides an experiment that runs no more from lists, or shows it again; its runs count as before.
+
+        Raises:
+            Conflict: for one that may still run.
+        """
+        from perpetual.lab.ledger.archive import archive
+
+        return self.get(archive(self._ctx, "experiment", id, restore=restore))
 
     def reject(self, id: str, why: str) -> Experiment:
         """Rejects an experiment that has not run; an agent takes back its own proposals alone (`withdraw`).

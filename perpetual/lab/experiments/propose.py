@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from perpetual.documents.scorer import CandidateState, ScorerState
     from perpetual.lab.bodies import DesignBody, DraftBody, ExperimentBody
 
-__all__ = ["as_weighed", "ended_elsewhere", "propose", "serves", "state_of", "written"]
+__all__ = ["as_weighed", "checked_draft", "ended_elsewhere", "first_score", "propose", "serves", "state_of", "title_of",
+           "written"]  # fmt: skip
 
 _SMALLEST_WALL_S = 60.0
 _LONGEST_TITLE = 120  # of one that is made
@@ -60,8 +61,30 @@ def _propose(
     hypothesis = ctx.need(HYPOTHESIS, hypothesis_id) if hypothesis_id is not None else None
     if spec.extends is not None:
         return _extend(ctx, spec, spec.extends, hypothesis, idempotency_key, dry_run)
+    is_repeated = idempotency_key is not None and ctx.store.get(KEY, idempotency_key) is not None
+    spec, draft = checked_draft(ctx, hypothesis, spec, repeats=is_repeated)
+    spec = replace(spec, title=spec.title or title_of(hypothesis, spec.command, draft["config"]))
+    made = written(ctx, draft, spec, hypothesis, idempotency_key, dry_run)
     owner = ctx.need(EXPERIMENT, spec.runs_of) if spec.runs_of is not None else None
-    if owner is not None and (idempotency_key is None or ctx.store.get(KEY, idempotency_key) is None):
+    if owner is not None and not dry_run and made.id not in (known := owner.body.get("shared_by", [])):
+        with ctx.store.transaction() as tx:
+            tx.put(EXPERIMENT, owner.id, {**owner.body, "shared_by": [*known, made.id]})
+    return made
+
+
+def checked_draft(
+    ctx: Context, hypothesis: HypothesisRow | None, spec: Specification, *, repeats: bool | str = False
+) -> tuple[Specification, DraftBody]:
+    """Returns the specification as it was completed, and the draft of it.
+
+    Args:
+        repeats: whether it was proposed before with the same key, or the experiment that it is to become.
+
+    Raises:
+        UsageError, Conflict: as `Experiments.propose` says.
+    """
+    owner = ctx.need(EXPERIMENT, spec.runs_of) if spec.runs_of is not None else None
+    if owner is not None and repeats is not True:
         spec = replace(taken_over(owner, hypothesis, spec), runs_of=owner.id)
     ctx.redaction.refuse_secrets(spec.command, spec.env or {}, spec.engine, config=spec.config, cwd=spec.cwd)
     if spec.command is not None:
@@ -76,18 +99,11 @@ def _propose(
         "design": to_json(design),
         "hypothesis_id": hypothesis.id if hypothesis else None,
     }
-    _check_new(ctx, draft, idempotency_key)
-    is_repeated = idempotency_key is not None and ctx.store.get(KEY, idempotency_key) is not None
-    if not is_repeated and is_underpowered(ctx, hypothesis, draft["design"], allowed=spec.underpowered):
+    _check_new(ctx, draft, repeats)
+    if repeats is not True and is_underpowered(ctx, hypothesis, draft["design"], allowed=spec.underpowered):
         draft["design"]["underpowered"] = True
-        _check_new(ctx, draft, idempotency_key)
-    draft = {**draft, **seen_before(ctx, draft)}
-    spec = replace(spec, title=spec.title or _title(hypothesis, spec.command, draft["config"]))
-    made = written(ctx, draft, spec, hypothesis, idempotency_key, dry_run)
-    if owner is not None and not dry_run and made.id not in (known := owner.body.get("shared_by", [])):
-        with ctx.store.transaction() as tx:
-            tx.put(EXPERIMENT, owner.id, {**owner.body, "shared_by": [*known, made.id]})
-    return made
+        _check_new(ctx, draft, repeats)
+    return spec, {**draft, **seen_before(ctx, draft)}
 
 
 def _extend(
@@ -159,7 +175,7 @@ def written(
     dry_run: bool,
 ) -> Experiment:
     """Writes a checked draft as a proposed experiment, once for each idempotency key."""
-    score = _first_score(ctx, draft, hypothesis)
+    score = first_score(ctx, draft, hypothesis)
     with ctx.store.transaction() as tx:
         made = ctx.recall(tx, key, "experiment")
         if made is not None:
@@ -208,14 +224,15 @@ def _scheduler(ctx: Context, spec: Specification) -> tuple[str | None, dict[str,
     return name, engine_options(named(ctx, name), name, json_copy(spec.engine or {}, "engine options"))
 
 
-def _check_new(ctx: Context, draft: DraftBody, key: str | None) -> None:
+def _check_new(ctx: Context, draft: DraftBody, repeats: bool | str) -> None:
     """Refuses a claim with the specification of an experiment that exists: that would be a replicate of it."""
     if draft["design"]["claim"] is None or draft["command"] is None:
         return
     for earlier in ctx.store.find(EXPERIMENT, spec_hash=spec_hash(draft)):
-        if earlier.body["hypothesis_id"] != draft["hypothesis_id"] or earlier.body["status"] in ("rejected", "expired"):
+        is_over = earlier.body["status"] in ("rejected", "expired")
+        if earlier.body["hypothesis_id"] != draft["hypothesis_id"] or is_over or earlier.id == repeats:
             continue
-        if key is not None and ctx.store.get(KEY, key) is not None:
+        if repeats is True:
             return  # the same request again; its key answers it
         hypothesis = HypothesisRecords(ctx).get(draft["hypothesis_id"] or "")
         raise Conflict(
@@ -226,7 +243,8 @@ def _check_new(ctx: Context, draft: DraftBody, key: str | None) -> None:
         )
 
 
-def _first_score(ctx: Context, draft: DraftBody, hypothesis: HypothesisRow | None) -> Score:
+def first_score(ctx: Context, draft: DraftBody, hypothesis: HypothesisRow | None) -> Score:
+    """Returns what the runs of a draft would teach for their cost."""
     cost = draft["design"]["cost_run_hours"]
     if hypothesis is None or draft["design"]["claim"] is None:
         return Score(None, cost, None, "none: a baseline or an exploration tests no hypothesis by itself")
@@ -243,7 +261,8 @@ def _first_score(ctx: Context, draft: DraftBody, hypothesis: HypothesisRow | Non
     return ctx.cached(Proposals).score(ctx.cached(Proposals).state([candidate], [hypothesis]))["draft"]
 
 
-def _title(hypothesis: HypothesisRow | None, command: str | None, config: Mapping[str, object]) -> str:
+def title_of(hypothesis: HypothesisRow | None, command: str | None, config: Mapping[str, object]) -> str:
+    """Returns the title of an experiment that is proposed without one."""
     if command:
         command = one_line(command)
         return command if len(command) <= 80 else command[:77] + "..."

@@ -9,9 +9,9 @@ from perpetual.lab.kinds import ExperimentRow, HypothesisRow
 from perpetual.lab.ledger.experiments import require_unseen
 from perpetual.lab.ledger.specification import Specification
 
-__all__ = ["taken_over"]
+__all__ = ["OF_A_CLAIM", "taken_over"]
 
-_OWN = {"title", "notes", "tags", "priority", "metric", "direction", "mde", "noise", "tau", "baseline", "paired",
+OF_A_CLAIM = {"title", "notes", "tags", "priority", "metric", "direction", "mde", "noise", "tau", "baseline", "paired",
         "items", "baseline_runs", "guards", "kind", "claim", "confirmation", "changes", "runs_of"}  # fmt: skip
 
 
@@ -23,7 +23,9 @@ def taken_over(source: ExperimentRow, hypothesis: HypothesisRow | None, spec: Sp
         Conflict: if that experiment has run, so that the claim may have been made with its values in view.
     """
     id, body, design = source.id, source.body, source.body["design"]
-    given = [each.name for each in fields(spec) if each.name not in _OWN and getattr(spec, each.name) != each.default]
+    given = [
+        each.name for each in fields(spec) if each.name not in OF_A_CLAIM and getattr(spec, each.name) != each.default
+    ]
     if given:
         raise UsageError(f"a claim on the runs of {id} has its command, and takes no {', '.join(given)}")
     if hypothesis is None or hypothesis.id == body["hypothesis_id"]:

@@ -42,10 +42,10 @@ class Alike:
         found = [store.get(EXPERIMENT, f"e{number}") for number in sorted(numbers)]
         return [item for item in found if item is not None and self._key_of(item) == whole]
 
-    def keep(self, tx: LabTransaction) -> None:
-        """Writes what was proposed since the index was last written, where that is much."""
+    def keep(self, tx: LabTransaction, *, at_once: bool = False) -> None:
+        """Writes what was proposed since the index was last written, where that is much, or `at_once`."""
         reach, total = self._reach(), tx.count("experiment")
-        if total - reach < _KEEP_EVERY:
+        if total - reach < (1 if at_once else _KEEP_EVERY):
             return
         added: dict[str, dict[str, list[int]]] = {}
         for number, key in self._beyond(reach).items():

@@ -208,6 +208,7 @@ class ExperimentRecords:
         status: str | None = None,
         hypothesis_id: str | None = None,
         tag: str | None = None,
+        archived: bool = True,
         limit: int = 100,
         cursor: str | None = None,
     ) -> Listing[Experiment]:
@@ -219,7 +220,7 @@ class ExperimentRecords:
             equals["status"] = status
         if hypothesis_id is not None:
             equals["hypothesis_id"] = self._ctx.need(HYPOTHESIS, hypothesis_id).id
-        page = tagged(self._ctx, EXPERIMENT, tag, limit=limit, cursor=cursor, **equals)
+        page = tagged(self._ctx, EXPERIMENT, tag, archived=archived, limit=limit, cursor=cursor, **equals)
         found = [from_json(Experiment, self._ctx.redaction.shown_specification(item.body)) for item in page.items]
         return Listing(tuple(_cautioned(self._ctx, found)), page.next_cursor)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import Conflict, NotPermitted, UsageError, nearest, unknown
 from perpetual.lab.context import Context
@@ -14,6 +14,9 @@ from perpetual.records import Hypothesis, Listing, from_json
 from perpetual.records.states import HYPOTHESIS_STATES
 from perpetual.toolkit.limits import fits_tags, fits_text
 from perpetual.toolkit.units import bounded, counted, finite, identifier
+
+if TYPE_CHECKING:
+    from perpetual.lab.bodies import PredictionBody
 
 __all__ = [
     "AGENTS_PRIORS", "DIRECTIONS", "PRIORS", "STATUSES", "HypothesisRecords", "baseline_value", "check_baseline",
@@ -90,11 +93,17 @@ class HypothesisRecords:
         return self.record(self._ctx.need(HYPOTHESIS, id))
 
     def list(
-        self, *, status: str | None = None, tag: str | None = None, limit: int = 100, cursor: str | None = None
+        self,
+        *,
+        status: str | None = None,
+        tag: str | None = None,
+        archived: bool = True,
+        limit: int = 100,
+        cursor: str | None = None,
     ) -> Listing[Hypothesis]:
         """Returns a page of hypotheses, oldest first."""
         equals: dict[str, Any] = {} if status is None else {"status": _status(status)}
-        page = tagged(self._ctx, HYPOTHESIS, tag, limit=limit, cursor=cursor, **equals)
+        page = tagged(self._ctx, HYPOTHESIS, tag, archived=archived, limit=limit, cursor=cursor, **equals)
         return Listing(tuple(self.record(document) for document in page.items), page.next_cursor)
 
     def edit(
@@ -105,6 +114,7 @@ class HypothesisRecords:
         prior: float | None = None,
         tags: Sequence[str] | None = None,
         parked: bool | None = None,
+        prediction: PredictionBody | None = None,
     ) -> Hypothesis:
         """Changes what a person wrote, or parks it (or takes it back up). Evidence is untouched.
 
@@ -137,8 +147,11 @@ class HypothesisRecords:
                 changed["tags"] = tags_of(tags)
             if parked is not None:
                 changed["parked"] = parked
+            if prediction is not None:
+                changed["prediction"] = prediction
             tx.put(HYPOTHESIS, document.id, {**body, **changed}, expect_revision=document.revision)
-            self._ctx.emit(tx, "hypothesis_updated", document.id, changed)
+            was = {name: body.get(name) for name in changed if name != "confidence"}
+            self._ctx.emit(tx, "hypothesis_updated", document.id, {**changed, "was": was})
         return self.get(document.id)
 
     def record(self, document: HypothesisRow) -> Hypothesis:

@@ -1,4 +1,4 @@
-"""Pages of records with a tag; a run has those of its experiment."""
+"""Pages of records with a tag, which a run has of its experiment, or without the archived ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import EXPERIMENT
+from perpetual.lab.ledger.archive import is_archived
 from perpetual.slots.store_rows import StorePage
 
 if TYPE_CHECKING:
@@ -16,15 +17,23 @@ _LOOKED_AT = 500  # records at a time
 
 
 def tagged(
-    ctx: Context, kind: KindName[Body], tag: str | None, *, limit: int, cursor: str | None, **asked: Any
+    ctx: Context,
+    kind: KindName[Body],
+    tag: str | None,
+    *,
+    limit: int,
+    cursor: str | None,
+    archived: bool = True,
+    **asked: Any,
 ) -> StorePage[Body]:
-    """Returns a page of the records that match and have the tag; without a tag as `StoreBase.page` does."""
-    if tag is None:
+    """Returns a page of the records that match and have the tag; with neither filter as `StoreBase.page` does."""
+    if tag is None and archived:
         return ctx.store.page(kind, limit=limit, cursor=cursor, **asked)
     found: list[Document[Body]] = []
     while len(found) <= limit:
-        page = ctx.store.page(kind, limit=_LOOKED_AT, cursor=cursor, **asked)
-        found += [item for item in page.items if tag in _tags(ctx, cast("dict[str, Any]", item.body))]
+        page = ctx.store.page(kind, limit=_LOOKED_AT if tag is not None else limit + 1, cursor=cursor, **asked)
+        shown = [item for item in page.items if archived or not is_archived(item)]
+        found += [item for item in shown if tag is None or tag in _tags(ctx, cast("dict[str, Any]", item.body))]
         if (cursor := page.next_cursor) is None:
             break
     return StorePage(tuple(found[:limit]), str(found[limit - 1].number) if len(found) > limit else None)
