@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Experiment, Hypothesis
 
-__all__ = ["approve", "experiments", "propose", "rebaseline", "reject"]
+__all__ = ["approve", "environment", "experiments", "propose", "rebaseline", "reject"]
 
 Json = dict[str, Any]
 
@@ -240,7 +240,7 @@ def propose(
         priority=0 if priority is None else priority,
         tags=tags,
         cwd=cwd,
-        env=_environment(env) if env else None,
+        env=environment(env) if env else None,
         dry_run=dry_run,
         idempotency_key=idempotency_key,
     )
@@ -277,7 +277,7 @@ def _refuse_design() -> None:
         raise UsageError(f"--auto picks by itself and takes no {named}")
 
 
-def _environment(pairs: Sequence[str]) -> dict[str, str]:
+def environment(pairs: Sequence[str]) -> dict[str, str]:
     """Returns the variables of `--env NAME=VALUE`; raises UsageError for a pair without a name or a sign."""
     found = {}
     for text in pairs:
@@ -490,6 +490,7 @@ def _changed_text(item: Json) -> str:
 @click.option("--columns", metavar="A,B", help="These metrics, parameters and fields; by default what differs.")
 @click.option("--best", type=click.IntRange(min=1), metavar="N", help="The first N, by default of the declared metric.")
 @click.option("--since", metavar="T", help="Proposed since a time (2026-11-25, UTC), or so long ago: 12h, 7d.")
+@click.option("--archived", is_flag=True, help="The archived ones too.")
 @page_options
 @verbose_option("The scores too: what a run is expected to teach for its cost.")
 @json_option
@@ -506,6 +507,7 @@ def experiments(
     columns: str | None,
     best: int | None,
     since: str | None,
+    archived: bool,
     limit: int,
     cursor: str | None,
     verbose: bool,
@@ -541,7 +543,9 @@ def experiments(
         )  # fmt: skip
         board.show(cli, table, is_chosen=chosen is not None, empty="no such experiment")
         return
-    page = cli.lab.experiments.list(status=status, hypothesis_id=hypothesis_id, tag=tag, limit=limit, cursor=cursor)
+    page = cli.lab.experiments.list(
+        status=status, hypothesis_id=hypothesis_id, tag=tag, archived=archived, limit=limit, cursor=cursor
+    )
     metrics = {item.design.metric for item in page.items} - {None}
     only = metrics.pop() if len(metrics) == 1 else None
     filters = status or hypothesis_id or tag is not None
@@ -552,7 +556,7 @@ def experiments(
         ("id", "status", "hypothesis", "runs", only or "measured", "effect", "bits/run-hour", "title"),
         lambda item: (
             item["id"],
-            item["status"] + (", stale" if is_stale(item["cautions"]) else ""),
+            item["status"] + (", stale" if is_stale(item["cautions"]) else "") + ", archived" * item["archived"],
             item["hypothesis_id"] or "",
             _runs(item),
             _measured(item, only),

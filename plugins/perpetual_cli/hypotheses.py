@@ -84,17 +84,24 @@ def _next(id: str, prediction: Prediction) -> str:
 @hypotheses.command(name="list")
 @click.option("--status", metavar="S", help="Only these: open, supported, refuted or parked.")
 @click.option("--tag", metavar="T", help="Only those with this tag.")
+@click.option("--archived", is_flag=True, help="The archived ones too.")
 @page_options
 @verbose_option("The tags too.")
 @json_option
 @pass_cli
 def list_(
-    cli: CliContext, status: str | None, tag: str | None, limit: int, cursor: str | None, verbose: bool
+    cli: CliContext,
+    status: str | None,
+    tag: str | None,
+    archived: bool,
+    limit: int,
+    cursor: str | None,
+    verbose: bool,
 ) -> None:
     """List hypotheses, oldest first."""
     from perpetual.api import to_json
 
-    page = cli.lab.hypotheses.list(status=status, tag=tag, limit=limit, cursor=cursor)
+    page = cli.lab.hypotheses.list(status=status, tag=tag, archived=archived, limit=limit, cursor=cursor)
     cli.items(
         "hypotheses",
         [to_json(item) for item in page.items],
@@ -102,14 +109,17 @@ def list_(
         ("id", "status", "effect", "confidence", "false-alarm bound", "statement", "tags"),
         lambda item: (
             item["id"],
-            item["status"] + _by_hand(item) + (", stale" if is_stale(item["flags"]) else ""),
+            item["status"]
+            + _by_hand(item)
+            + (", stale" if is_stale(item["flags"]) else "")
+            + ", archived" * item["archived"],
             effect_cell(item["effect"], item["prediction"]["direction"]),
             f"{item['confidence']:.3f}",
             shown_bound(item["false_alarm_bound"]),
             item["statement"],
             " ".join(item["tags"]) if verbose else "",
         ),
-        empty=_none(status, tag),
+        empty=_none(status, tag) if status or tag is not None else _none_yet(cli),
     )
     if not cli.as_json and any(item.status in ("supported", "refuted") for item in page.items):
         family = cli.lab.status().get("family")
@@ -118,8 +128,6 @@ def list_(
 
 def _none(status: str | None, tag: str | None) -> str:
     """Returns why a list is empty."""
-    if status is None and tag is None:
-        return "no hypothesis yet: perpetual hypotheses add STATEMENT"
     return f"no hypothesis is {status}" if tag is None else "no such hypothesis"
 
 
@@ -171,6 +179,15 @@ def update(
         )
     )
     cli.answer("hypothesis", changed, lambda: _text(cli, changed))
+
+
+def _none_yet(cli: CliContext) -> str:
+    is_hidden = cli.lab.hypotheses.list(limit=1).items
+    return (
+        "every hypothesis is archived: --archived lists them"
+        if is_hidden
+        else ("no hypothesis yet: perpetual hypotheses add STATEMENT")
+    )
 
 
 def _rows(item: dict[str, Any]) -> str:
