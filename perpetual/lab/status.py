@@ -15,6 +15,7 @@ from perpetual.brief import for_agents
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.family import tested
 from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, NOTE, RUN, ExperimentRow, HypothesisRow, NoteRow
+from perpetual.lab.ledger.archive import shown_page
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.permissions import for_agent, shown_version
 from perpetual.lab.state_token import Present
@@ -124,7 +125,7 @@ class Status:
             "hypotheses": [
                 {**_hypothesis_line(item.body), "stale": is_stale(item.body.get("cautions", ()))} for item in top
             ],
-            "hypotheses_total": store.count("hypothesis"),
+            "hypotheses_total": store.count("hypothesis") - self._archived(),
             "runs": {
                 "active": [_run_line(run.body) for run in live if run.body["status"] != "queued"][:TOP],
                 "queued": sum(run.body["status"] == "queued" for run in live),
@@ -191,9 +192,14 @@ class Status:
                 return
 
     def _newest(self, kind: KindName[Body], limit: int, status: str | None = None) -> Sequence[Document[Body]]:
-        if status is None:
-            return self._ctx.store.page(kind, limit=limit, newest_first=True).items
-        return self._ctx.store.page(kind, limit=limit, newest_first=True, status=status).items
+        equals = {} if status is None else {"status": status}
+        return shown_page(self._ctx, kind, limit, None, archived=False, newest_first=True, **equals)[0]
+
+    def _archived(self) -> int:
+        """Returns how many hypotheses are hidden; none is counted where none ever was."""
+        if not self._ctx.store.count("event", kind="record_archived"):
+            return 0
+        return sum(bool(item.body.get("archived")) for item in self._ctx.store.find(HYPOTHESIS))
 
     def _next(self, document: LabStatus, held: Sequence[str]) -> list[str]:
         """Returns what to do next, the most useful first.
@@ -237,7 +243,7 @@ class Status:
         if opened and not proposed and not ready and not document["runs"]["active"]:
             metric = "" if opened[0].body["prediction"]["metric"] else " --metric NAME ..."
             steps.append(f"perpetual propose -h {opened[0].id} --command 'python train.py ...'{metric}")
-        if not document["hypotheses_total"]:
+        if not store.count("hypothesis"):
             steps.append('perpetual hypotheses add "what you believe"')
         elif not opened:
             steps.append("perpetual report  (every hypothesis is decided or parked)")

@@ -65,7 +65,8 @@ def _open(path: Path) -> None:
 
 def _parsed(path: Path) -> dict[str, object]:
     """Returns the lines that were typed; raises UsageError for what is no YAML."""
-    from ruamel.yaml import YAML, YAMLError
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
 
     try:
         found = YAML(typ="safe").load(path.read_text("utf-8"))
