@@ -1,0 +1,95 @@
+"""A search: words to a query, the index to hits, and hits as their reader may see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from perpetual.api import PerpetualError, UsageError, unknown
+from perpetual.toolkit.units import start_of
+from perpetual_find import index
+from perpetual_find.texts import KINDS
+from perpetual_find.words import Query, query_of
+
+if TYPE_CHECKING:
+    from perpetual import Lab
+    from perpetual_find.documents import Found, FoundItem
+
+__all__ = ["search"]
+
+_AROUND = 60  # characters of a note on each side of a word
+_MOST = 1_000_000  # a cursor beyond that is a slip
+
+
+def search(lab: Lab, text: str, *, kinds: Sequence[str], tags: Sequence[str], limit: int, cursor: str | None) -> Found:
+    """Returns a page of matches, as `perpetual_find.find` says."""
+    query, wanted, start = query_of(text), _kinds(lab, kinds), start_of(cursor, most=_MOST)
+    match = "all"
+    with index.opened(lab) as connection:
+        hits = index.search(connection, query.match(every=True), wanted, tags, start, limit + 1)
+        # An empty page beyond the last is no reason to look for less.
+        is_none = not hits and not (start and index.search(connection, query.match(every=True), wanted, tags, 0, 1))
+        if is_none and len(query.wanted) > 1:
+            match = "any"
+            hits = index.search(connection, query.match(every=False), wanted, tags, start, limit + 1)
+    items = [item for hit in hits[:limit] if (item := _shown(lab, hit, query)) is not None]
+    more = str(start + limit) if len(hits) > limit else None
+    return {"query": text, "match": match, "items": items, "next_cursor": more}
+
+
+def _kinds(lab: Lab, asked: Sequence[str]) -> list[str]:
+    """Returns the kinds to search; raises UsageError for an unknown one. Short names are letters of ids."""
+    known = [*KINDS, *lab.context.kinds]
+    short = {"h": "hypothesis", "e": "experiment", "r": "run", "v": "evidence", "hypotheses": "hypothesis"}
+    found = []
+    for name in asked:
+        whole = short.get(name, name if name in known else name.removesuffix("s"))
+        if whole not in known:
+            raise UsageError(unknown("kind of record", name, known), hint=", ".join(known))
+        found.append(whole)
+    return [*dict.fromkeys(found)] or [name for name in known if name != "event"]
+
+
+def _shown(lab: Lab, hit: index.Hit, query: Query) -> FoundItem | None:
+    """Returns a hit as its reader may see it; None for a note that an agent is not shown, or not with these words."""
+    title, snippet = hit.title, hit.snippet
+    if hit.kind == "note":
+        try:
+            note = lab.memory.get(hit.id)
+            if _is_for_agent(lab):
+                exposed = lab.memory.read(hit.id)
+                around = _around(f"{note.title}\n{exposed}", query.plain)
+                if around is None:
+                    return None
+                title, snippet = note.title, around
+        except PerpetualError:
+            return None
+    return {
+        "kind": hit.kind,
+        "id": hit.id,
+        "status": hit.status,
+        "title": " ".join(title.split()),
+        "snippet": " ".join(snippet.split()),
+        "tags": hit.tags,
+        "archived": hit.archived,
+        "score": hit.score,
+    }
+
+
+def _is_for_agent(lab: Lab) -> bool:
+    import os
+
+    from perpetual.toolkit.agents import mark
+
+    marks = lab.config["agent_marks"]
+    return lab.actor.startswith(("agent:", "mcp:")) or mark(os.environ, marks) is not None
+
+
+def _around(text: str, words: Sequence[str]) -> str | None:
+    """Returns the text around the first of the words; None where it has none of them."""
+    low = text.casefold()
+    places = [place for word in words if (place := low.find(word)) >= 0]
+    if not places:
+        return None
+    start = max(0, min(places) - _AROUND)
+    return ("…" if start else "") + text[start : min(places) + _AROUND]
