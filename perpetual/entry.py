@@ -69,7 +69,7 @@ def _speaks_utf8() -> bool:
 
 def _run(arguments: list[str]) -> int:
     gc.disable()  # importing makes thousands of objects and no garbage; collecting in between is a tenth of a start
-    if arguments and arguments[0] in ("status", "brief", "hook", "--version", "--help", "--json"):
+    if arguments and arguments[0] in ("status", "brief", "hook", "--version", "--help", "-h", "--json"):
         from perpetual.cli.fastpath import answer
 
         text = answer(arguments)

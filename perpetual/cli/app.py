@@ -14,7 +14,7 @@ import click
 
 from perpetual import __version__
 from perpetual.cli import interrupt
-from perpetual.cli.table import KERNEL, ORDER, OWN_WORDS
+from perpetual.cli.table import ALIASES, KERNEL, ORDER, OWN_WORDS
 from perpetual.commands import CliContext, carried, printable
 from perpetual.commands.agent_output import fenced, for_agent, sealed
 from perpetual.commands.offered import load_command, plugin_command, program_commands
@@ -22,6 +22,8 @@ from perpetual.errors import PerpetualError, UsageError, masked, nearest, unknow
 from perpetual.toolkit import caches
 from perpetual.toolkit.deprecation import announced
 from perpetual.toolkit.fence import fence
+from perpetual.toolkit.meant import meant
+from perpetual.toolkit.screen import PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["is_output", "output_failed", "program", "run"]
 
+COMPLETE = "_PERPETUAL_COMPLETE"  # by which a shell asks for completions, as click has it
 _ALIKE = (
     "add create new write", "delete remove rm reject retract unset revoke", "list show get", "edit update change write",
     "stop cancel kill abort", "start launch run", "search find grep", "tail output logs",
@@ -43,22 +46,29 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Returns the program's commands in their order, then the plugins'."""
-        own, offered = _listed(ctx)
-        return [*own, *offered]
+        from perpetual.cli.topics import summaries
+
+        return [*summaries(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Returns the command, imported; None for an unknown name."""
-        if cmd_name in KERNEL:
-            return load_command(KERNEL[cmd_name][0])
-        return plugin_command(ctx, program_commands(ctx).get(cmd_name))
+        offered = program_commands(ctx)
+        name = cmd_name if cmd_name in offered else ALIASES.get(cmd_name, cmd_name)
+        found = load_command(KERNEL[name][0]) if name in KERNEL else plugin_command(ctx, offered.get(name))
+        if found is not None and COMPLETE in os.environ:
+            from perpetual.cli.record_ids import complete_ids
+
+            complete_ids(found, name)
+        return found
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names from the table: completing must neither import every command nor fail with one of them."""
         from click.shell_completion import CompletionItem
 
-        own, offered = _listed(ctx)
-        known = {**own, **offered}
-        found = [CompletionItem(name, help=line) for name, line in known.items() if name.startswith(incomplete)]
+        from perpetual.cli.topics import summaries
+
+        known = summaries(ctx).items()
+        found = [CompletionItem(name, help=line) for name, line in known if name.startswith(incomplete)]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
@@ -73,28 +83,29 @@ class LazyGroup(click.Group):
             if args[0] in RESERVED["command"]:
                 hint = "perpetual plugins list shows which plugins are left out, and why"
                 raise UsageError(f"no plugin that is loaded offers {args[0]!r}", hint=hint)
-            hint = _meant(args[0], ctx, self) or "perpetual --help"
-            raise UsageError(unknown("command", args[0], self.list_commands(ctx)), hint=hint)
-        return super().resolve_command(ctx, args)
+            hint = meant(args[0])
+            problem = unknown("command", args[0], () if hint else self.list_commands(ctx))
+            hint = hint or _meant(args[0], ctx, self) or "perpetual --help"
+            raise UsageError(problem.removesuffix(": there is none"), hint=hint)
+        name, command, rest = super().resolve_command(ctx, args)
+        return name if name in program_commands(ctx) else ALIASES.get(name or "", name), command, rest
 
     def get_help(self, ctx: click.Context) -> str:
         """Returns the text, and keeps it for the fast path."""
         text = super().get_help(ctx)
-        if ctx.obj is None or not ctx.ensure_object(CliContext).safe:
-            from perpetual.cli import table
+        if ctx.obj is None or not (ctx.ensure_object(CliContext).safe or ctx.ensure_object(CliContext).is_for_all):
+            from perpetual.cli import table, topics
             from perpetual.cli.fastpath import keep_help
 
-            keep_help(f"{text}\n", [__file__, table.__file__])
+            keep_help(f"{text}\n", [__file__, table.__file__, topics.__file__])
         return text
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the list from the table: asking each command for its help would import them all."""
-        own, offered = _listed(ctx)
-        with formatter.section("Commands"):
-            formatter.write_dl([*own.items()])
-        if offered:
-            with formatter.section("Commands of plugins"):
-                formatter.write_dl([*offered.items()])
+        from perpetual.cli.topics import format_everyday, format_topics
+
+        is_for_all = ctx.obj is not None and ctx.ensure_object(CliContext).is_for_all
+        (format_topics if is_for_all else format_everyday)(ctx, formatter)
 
 
 def _meant(word: str, ctx: click.Context, group: click.Group) -> str | None:
@@ -103,14 +114,6 @@ def _meant(word: str, ctx: click.Context, group: click.Group) -> str | None:
     alike = next((words for words in map(str.split, _ALIKE) if word.lower() in words), [])
     found = [name for name in alike if name in names] or nearest(word, names)
     return f"did you mean {' or '.join(f'{ctx.command_path} {name}' for name in found)}?" if found else None
-
-
-def _listed(ctx: click.Context) -> tuple[dict[str, str], dict[str, str]]:
-    """Returns the lines of the program's own commands in their order, and those of the others by name."""
-    offered = {name: summary for name, (_, summary, _) in program_commands(ctx).items()}
-    known = offered | {name: summary for name, (_, summary) in KERNEL.items()}
-    own = {name: known[name] for name in ORDER if name in known}
-    return own, {name: offered[name] for name in sorted(offered) if name not in own}
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -138,6 +141,14 @@ def _without(ctx: click.Context, _: click.Parameter, names: tuple[str, ...]) -> 
         ctx.call_on_close(lambda: _put_back(caches.WITHOUT, before))
 
 
+def _plain(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Sets the environment, so that it holds for whatever this command starts."""
+    if wanted and not ctx.resilient_parsing:
+        before = os.environ.get(PLAIN)
+        os.environ[PLAIN] = "1"
+        ctx.call_on_close(lambda: _put_back(PLAIN, before))
+
+
 def _put_back(variable: str, value: str | None) -> None:
     if value is None:
         os.environ.pop(variable, None)
@@ -145,7 +156,7 @@ def _put_back(variable: str, value: str | None) -> None:
         os.environ[variable] = value
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["--help"], "max_content_width": 100})
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option(
     "--project",
     metavar="DIR",
@@ -162,6 +173,11 @@ def _put_back(variable: str, value: str | None) -> None:
     callback=_without,
     help="Load a plugin not; may be repeated. [PERPETUAL_WITHOUT=A,B]",
 )
+@click.option("--all", is_flag=True, expose_value=False, help="With --help: list every command, by topic.")
+@click.option(
+    "--plain", is_flag=True, is_eager=True, expose_value=False, callback=_plain,
+    help="One fact a line, no boxes, nothing drawn again. [PERPETUAL_PLAIN=1]",
+)  # fmt: skip
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit."
@@ -185,7 +201,8 @@ def run(arguments: Sequence[str]) -> int:
     cli = CliContext(as_json=interrupt.wants_json(arguments))
     cli.on_open = _ask_about_changes
     cli.approve_token = os.environ.pop("PERPETUAL_APPROVE_TOKEN", None)
-    cli.is_for_help, cli.safe = "--help" in arguments, "--safe" in arguments
+    cli.is_for_help, cli.safe = "--help" in arguments or arguments[-1:] == ["-h"], "--safe" in arguments
+    cli.is_for_all = "--all" in arguments
     try:
         _check_text(arguments)
         with announced(lambda text: click.echo(f"deprecated: {printable(text)}", err=True)):

@@ -60,7 +60,7 @@ def answer(arguments: list[str]) -> str | None:
     as_json = len(words) != len(arguments)
     if words == ["--version"]:
         return _version(as_json)
-    if arguments == ["--help"]:
+    if arguments in (["--help"], ["-h"]):
         return _help_text()
     parsed = _parsed(words)
     if parsed is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,15 +99,26 @@ def _create(
         Lab.open(folder).close()  # says that there is no project
     check_place(folder)
     config = Config(folder)
-    # A harness that does not exist is said before anything is created.
-    chosen(config, Registry.of(config, safe=cli.safe), harnesses)
+    registry = Registry.of(config, safe=cli.safe)
+    if (
+        is_new
+        and not harnesses
+        and not cli.as_json
+        and not cli.withholds
+        and sys.stdin.isatty()
+        and sys.stdout.isatty()
+    ):
+        default = " ".join(chosen(config, registry))
+        answer = click.prompt("coding agent (claude-code, codex, cursor, opencode, mcp, all or none)", default=default)
+        harnesses = answer.replace(",", " ").split()
+    chosen(config, registry, harnesses)  # a harness that does not exist is said before anything is created
     with Lab.init(
         folder, name=wishes["name"], store=wishes["store"], budget_gpu_hours=wishes["budget"], safe=cli.safe
     ) as lab:
-        answer = lab.scaffold(harnesses, **asked)
+        written = lab.scaffold(harnesses, **asked)
         limit = lab.budget.totals()["limit_gpu_hours"]
         found = {"name": lab.config["project"], "budget": limit, "store": lab.config["store"]}
-    return _document(folder, found, {} if is_new else wishes, answer)
+    return _document(folder, found, {} if is_new else wishes, written)
 
 
 def _preview(

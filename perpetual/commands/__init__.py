@@ -54,10 +54,10 @@ class CliContext:
         self.project: str | None = None
         self.as_json = as_json
         self.approve_token: str | None = None  # taken out of the environment before anything is started
-        self.safe = self.debug = self.is_for_help = False
+        self.safe = self.debug = self.is_for_help = self.is_for_all = False
         self.for_agent = False  # an agent reads the answer: see `perpetual.commands.agent_output`
         self.namespace = ""  # of the documents of a command that another distribution brings
-        self.offers: dict[str, tuple[str, str, str]] | None = None  # commands of plugins, once they were asked for
+        self.offers: dict[str, tuple[str, str, str, str]] | None = None  # commands of plugins, once they were asked for
         self.command: str | None = None  # the word that names it
         self.running: str | None = None  # the full name of another distribution's command, once it is called
         self._lab: Lab | None = None

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from perpetual.commands import CliContext
-from perpetual.errors import PerpetualError, PluginError
+from perpetual.errors import PerpetualError, PluginError, UsageError
 from perpetual.toolkit import cache_files
 from perpetual.toolkit.contained import PartEnded, contained
+from perpetual.toolkit.meant import meant
 from perpetual.toolkit.reserved import is_bundled, known_names, subcommand_of
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenGroup", "load_command", "plugin_command", "program_commands", "subcommands"]
 
-Offered = dict[str, tuple[str, str, str]]  # name -> (factory, summary, qualified name)
+Offered = dict[str, tuple[str, str, str, str]]  # name -> (factory, summary, qualified name, topic)
 
 
 def _offered(ctx: click.Context) -> Offered:
@@ -43,7 +44,7 @@ def _discovered(*, safe: bool) -> Offered:
     offers = registry.serving("command")
     names = known_names("command", [offer.qualified_name for offer in offers])
     return {
-        name: (offer.provider.factory, offer.provider.summary, offer.qualified_name)
+        name: (offer.provider.factory, offer.provider.summary, offer.qualified_name, offer.provider.topic)
         for name, offer in zip(names, offers, strict=True)
     }
 
@@ -59,11 +60,11 @@ def subcommands(ctx: click.Context, group: str) -> Offered:
     return {where[1]: command for where, command in found.items() if where is not None and where[0] == group}
 
 
-def plugin_command(ctx: click.Context, found: tuple[str, str, str] | None) -> click.Command | None:
+def plugin_command(ctx: click.Context, found: tuple[str, str, str, str] | None) -> click.Command | None:
     """Imports the command of a plugin that is called; another distribution's answers in a namespace of its own."""
     if found is None:
         return None
-    factory, _, qualified_name = found
+    factory, _, qualified_name, _ = found
     if not is_bundled(qualified_name):
         ctx.ensure_object(CliContext).running = qualified_name
         ctx.ensure_object(CliContext).namespace = f"{qualified_name.partition('/')[0]}."
@@ -104,16 +105,24 @@ class OpenGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Returns the command, imported; None for an unknown name."""
         own = super().get_command(ctx, cmd_name)
-        if own is not None:
-            return own
-        return plugin_command(ctx, self._more(ctx).get(cmd_name))
+        own = super().get_command(ctx, "list") if own is None and cmd_name == "ls" else own
+        return plugin_command(ctx, self._more(ctx).get(cmd_name)) if own is None else own
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Resolves a subcommand as click does, and names what is meant by an unknown one."""
+        hint = meant(args[0], self.name) if args else None
+        if hint is not None and self.get_command(ctx, args[0]) is None:
+            raise UsageError(f"{self.name} has no command {args[0]!r}", hint=hint)
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Returns names that begin so, without importing any command."""
         from click.shell_completion import CompletionItem
 
         lines = {name: self.commands[name].get_short_help_str() for name in super().list_commands(ctx)}
-        lines |= {name: summary for name, (_, summary, _) in self._more(ctx).items()}
+        lines |= {name: found[1] for name, found in self._more(ctx).items()}
         found = [CompletionItem(name, help=line) for name, line in lines.items() if name.startswith(incomplete)]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
@@ -125,4 +134,4 @@ class OpenGroup(click.Group):
             formatter.write_dl([(name, self.commands[name].get_short_help_str(limit)) for name in names])
         if more:
             with formatter.section("Commands of plugins"):
-                formatter.write_dl([(name, summary) for name, (_, summary, _) in more.items()])
+                formatter.write_dl([(name, found[1]) for name, found in more.items()])

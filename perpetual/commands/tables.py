@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
-from perpetual.toolkit.screen import broken
+from perpetual.toolkit.screen import broken, is_plain
 
 __all__ = ["laid_out", "print_table"]
 
@@ -26,6 +26,9 @@ _NONE = ("", "-")
 
 def print_table(columns: Sequence[str], rows: Sequence[Iterable[str]], *, title: str | None, is_screen: bool) -> None:
     """Prints the table on standard output: within a screen's width; elsewhere a line a row, for `grep` and `cut`."""
+    if is_plain():
+        sys.stdout.write("\n".join([*([title] if title else []), *_facts(columns, [[*row] for row in rows]), ""]))
+        return
     from shutil import get_terminal_size
 
     width = get_terminal_size().columns if is_screen else None
@@ -33,6 +36,18 @@ def print_table(columns: Sequence[str], rows: Sequence[Iterable[str]], *, title:
     if not (sys.stdout.encoding or "utf-8").lower().startswith("utf"):
         lines = [line.replace("─", "-") for line in lines]
     sys.stdout.write("\n".join([*lines, ""]))
+
+
+def _facts(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Returns `name: value` lines, a blank line between rows; a column without a name has its value alone."""
+    return [
+        line
+        for row in rows
+        for line in (
+            *(f"{name}: {cell}" if name else cell for name, cell in zip(columns, row, strict=True) if cell),
+            "",
+        )
+    ]
 
 
 def laid_out(

@@ -37,3 +37,25 @@ class Completion(TypedDict):
 
     shell: str
     script: str
+
+
+class HelpLine(TypedDict):
+    """A command and what it does."""
+
+    name: str
+    summary: str
+
+
+class HelpTopic(TypedDict):
+    """The commands of a topic."""
+
+    topic: str
+    title: str
+    commands: list[HelpLine]
+
+
+class Help(TypedDict):
+    """The commands by topic; or the `text` of a command's help, and no topic."""
+
+    topics: list[HelpTopic]
+    text: str | None

@@ -79,6 +79,7 @@ class Provider:
     - `requires`: names of plugins that must be active.
     - `api`: the `API` number it was written for; one that says none was written for 1.
     - `order`: where several serve side by side, the smaller runs first.
+    - `topic`: commands only: the topic of `perpetual help` that lists it, as `results`; by default `more`.
     - `head`: stores only: `module:callable(path) -> str` in a light module, an opaque token that changes with
       every committed write, taken from `os.stat` or a few bytes.
     """
@@ -92,3 +93,4 @@ class Provider:
     api: int = 1
     order: int = 100
     head: str | None = None
+    topic: str = ""

@@ -80,8 +80,8 @@ def plugins_of(config: dict[str, object] | None, safe: bool) -> list[dict[str, A
     return found if known else None
 
 
-def commands(*, safe: bool = False) -> dict[str, tuple[str, str, str]] | None:
-    """Returns the commands that plugins offer, name -> (factory, summary, qualified name), or None to look that up."""
+def commands(*, safe: bool = False) -> dict[str, tuple[str, str, str, str]] | None:
+    """Returns plugins' commands, name -> (factory, summary, qualified name, topic), or None to look that up."""
     if os.environ.get("PERPETUAL_TRACE_HOOKS"):
         return None
     found = folder()
@@ -95,6 +95,10 @@ def commands(*, safe: bool = False) -> dict[str, tuple[str, str, str]] | None:
     offers = [offer for offer in offers if offer["refused"] is None]
     names = known_names("command", [offer["qualified_name"] for offer in offers])
     return {
-        name: (offer["provider"]["factory"], offer["provider"]["summary"], offer["qualified_name"])
+        name: (
+            *(offer["provider"][key] for key in ("factory", "summary")),
+            offer["qualified_name"],
+            offer["provider"].get("topic", ""),
+        )
         for name, offer in zip(names, offers, strict=True)
     }

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from perpetual.toolkit.late_pattern import late_pattern
 
-__all__ = ["broken", "folded"]
+__all__ = ["PLAIN", "broken", "folded", "is_plain"]
+
+PLAIN = "PERPETUAL_PLAIN"
 
 _COMMAND = late_pattern(r"perpetual(?: (?:[a-z][a-z-]+|-{1,2}[a-z-]+|[a-z]\d+|[A-Z_]+))+")
 _WHOLE = ("next:", "perpetual ", "command:", "more:")
 _PIECE = late_pattern(r"[^/_.,=:]*[/_.,=:]+|[^/_.,=:]+")  # where a word that is too long may be broken
 
 
+def is_plain() -> bool:
+    """Returns whether output is for a screen reader: a fact a line, no boxes, nothing drawn again."""
+    return os.environ.get(PLAIN, "") not in ("", "0")
+
+
 def folded(text: str) -> str:
-    """Returns the text as a terminal shows it best; as it is where standard output is none."""
-    if not sys.stdout.isatty():
+    """Returns the text as a terminal shows it best; as it is where standard output is none, or it is to be plain."""
+    if not sys.stdout.isatty() or is_plain():
         return text
     from shutil import get_terminal_size
 
