@@ -19,8 +19,8 @@ from perpetual import records
 from perpetual.api import Event, Evidence, Experiment, GpuStatus, Hypothesis, Note, Record, Run
 from perpetual.documents import TypedDict
 from perpetual.documents.kinds import KindOfRecord
-from perpetual.documents.ledger import ApproveToken, Init, Leaderboard, Refolded
-from perpetual.documents.machine import Completion, Doctor, Setting
+from perpetual.documents.ledger import ApproveToken, Archived, Init, Leaderboard, Refolded, Undone
+from perpetual.documents.machine import Completion, Doctor, Help, Setting
 from perpetual.documents.memory import MemoryDecision, MemoryWrite, NoteHistory, NoteHit, NoteText, NoteWaiting
 from perpetual.documents.page import Page
 from perpetual.documents.plugins import Plugin, Plugins
@@ -44,6 +44,7 @@ from perpetual_devkit.documents import (
     Uninstall,
 )
 from perpetual_export.documents import Export
+from perpetual_find.documents import Found
 from perpetual_optuna.documents import SweepPruned
 from perpetual_report.documents import Comparison, Report, Verification
 from perpetual_scorers.documents import (
@@ -82,6 +83,7 @@ DOCUMENTS: dict[str, Any] = {
     "adoption": Adoption,
     "approve_token": ApproveToken,
     "bench_policy": BenchPolicy,
+    "archived": Archived,
     "brief": Brief,
     "budget": Budget,
     "chaos": Chaos,
@@ -99,8 +101,10 @@ DOCUMENTS: dict[str, Any] = {
     "experiment": Experiment,
     "experiments": Page[Experiment],
     "export": Export,
+    "found": readable(Found),
     "gc": Gc,
     "gpu_status": readable(GpuStatus),
+    "help": Help,
     "hypotheses": Page[Hypothesis],
     "hypothesis": Hypothesis,
     "init": Init,
@@ -154,6 +158,7 @@ DOCUMENTS: dict[str, Any] = {
     "trusted": Page[Trusted],
     "try": Tried,
     "try_plan": TryPlan,
+    "undone": Undone,
     "uninstall": Uninstall,
     "verification": Verification,
     "version": Version,

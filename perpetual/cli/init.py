@@ -100,14 +100,8 @@ def _create(
     check_place(folder)
     config = Config(folder)
     registry = Registry.of(config, safe=cli.safe)
-    if (
-        is_new
-        and not harnesses
-        and not cli.as_json
-        and not cli.withholds
-        and sys.stdin.isatty()
-        and sys.stdout.isatty()
-    ):
+    asks = not (harnesses or cli.as_json or cli.withholds) and sys.stdin.isatty() and sys.stdout.isatty()
+    if is_new and asks:
         default = " ".join(chosen(config, registry))
         answer = click.prompt("coding agent (claude-code, codex, cursor, opencode, mcp, all or none)", default=default)
         harnesses = answer.replace(",", " ").split()

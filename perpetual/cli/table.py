@@ -28,8 +28,8 @@ KERNEL: dict[str, tuple[str, str]] = {
 ORDER = (
     *("init", "status", "brief", "hook", "hypotheses", "propose", "rebaseline", "approve", "reject", "experiments"),
     *("edit", "undo", "archive", "sweep", "try", "run", "runs", "logs", "kill", "retry", "wait", "queue", "scan"),
-    *("evidence", "records", "budget", "memory", "methodology", "config", "mcp", "trust", "services", "store", "events"),
-    *("doctor", "plugins", "completion", "help"),
+    *("evidence", "records", "budget", "memory", "methodology", "config", "mcp", "trust", "services", "store"),
+    *("events", "doctor", "plugins", "completion", "help"),
 )
 
 # Commands that quote nothing that others wrote: under an agent's shell what they write is not fenced.

@@ -141,3 +141,10 @@ class Undone(TypedDict):
     seqs: list[int]
     time: str
     dry_run: bool
+
+
+class Archived(TypedDict):
+    """Records that were hidden from lists, or (`archived` false) shown again."""
+
+    ids: list[str]
+    archived: bool

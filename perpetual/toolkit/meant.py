@@ -18,7 +18,8 @@ MEANT = {
     "memory get": "memory show", "memory cat": "memory show", "memory find": "memory search",
     "memory delete": "memory reject", "memory rm": "memory reject", "memory approve": "memory promote",
     "hypotheses new": "hypotheses add", "hypotheses edit": "edit h1", "hypotheses archive": "archive h1",
-    "hypotheses delete": "archive h1", "hypotheses rm": "archive h1", "hypotheses park": "archive h1",
+    "hypotheses delete": "archive h1", "hypotheses rm": "archive h1",
+    "hypotheses park": "hypotheses update h1 --status parked",
     "evidence delete": "evidence retract", "evidence rm": "evidence retract", "config get": "config show",
     "methodology get": "methodology show", "budget show": "budget", "plugins add": "plugins install",
 }  # fmt: skip

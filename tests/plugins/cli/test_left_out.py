@@ -11,20 +11,23 @@ from perpetual.cli.app import run
 from perpetual.cli.table import KERNEL, ORDER
 
 
-def _listed(text: str) -> list[str]:
-    """The names under "Commands:" of a help text, in their order."""
-    lines = text.partition("\nCommands:\n")[2].partition("\n\n")[0].splitlines()
-    return [line.split()[0] for line in lines if line[2:3].strip()]
+def _listed(capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
+    """The names of the commands in all topics."""
+    assert run([*options, "help", "--json"]) == 0
+    topics = json.loads(capsys.readouterr().out)["topics"]
+    return [line["name"] for topic in topics for line in topic["commands"]]
 
 
-def test_every_command_is_in_its_place(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--help"]) == 0
-    assert _listed(capsys.readouterr().out) == [*ORDER]
+def test_every_command_is_in_one_topic(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = _listed(capsys)
+    assert {*ORDER} <= {*found}
+    assert len({*found}) == len(found)
+    assert run(["help", "more"]) == 2, "a bundled command has no topic"
 
 
 def test_the_kernel_s_commands_work_without_the_plugin_cli(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--without", "cli", "--help"]) == 0
-    assert _listed(capsys.readouterr().out) == [name for name in ORDER if name in KERNEL or name == "sweep"]
+    found = _listed(capsys, "--without", "cli")
+    assert {*found} & {*ORDER} == {name for name in ORDER if name in KERNEL or name == "sweep"}
     assert run(["--without", "cli", "--json", "hypotheses", "list"]) == 2
     error = json.loads(capsys.readouterr().out)["error"]
     assert error["message"] == "no plugin that is loaded offers 'hypotheses'"
