@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
 from perpetual.errors import Conflict, NotPermitted, UsageError
 from perpetual.lab.context import Context
@@ -160,7 +160,8 @@ class Hypotheses(Paged[Hypothesis]):
                 what = f"runs of {ran[0]}" if ran else "evidence"
                 raise Conflict(f"{item.id} has {what}: only its tags can be edited",
                                hint="add what you mean as another one: perpetual hypotheses add")  # fmt: skip
-            prediction = self._predicted(**cast(Any, {**item.body["prediction"], **given})) if given else None
+            predicted: Callable[..., Prediction] = self._predicted
+            prediction = predicted(**{**item.body["prediction"], **given}) if given else None
             body = cast("PredictionBody", to_json(prediction)) if prediction else None
             return self._records.edit(item.id, statement=statement, tags=tags, prediction=body)
 

@@ -7,7 +7,8 @@ the record keeps both. Evidence, debits and runs are never taken back, nor is wh
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
 
 from perpetual.errors import Conflict
 from perpetual.lab.evidence.confidence import refold
@@ -186,21 +187,27 @@ def _set(ctx: Context, _: LabTransaction, event: EventRow) -> None:
 def _queue(ctx: Context, _: LabTransaction, event: EventRow) -> None:
     if Queue(ctx).state() != event.body["payload"]["state"]:
         raise _built_on(event, f"the queue is {Queue(ctx).state()}")
-    Queue(ctx).set_state(_was(event))
+    Queue(ctx).set_state(str(_kept(event)))
 
 
 class _DryRun(Exception):
     """No error: it leaves a transaction without writing."""
 
 
-def _was(event: EventRow) -> Any:
+def _kept(event: EventRow) -> object:
     found = event.body["payload"].get("was")
     if found is None:
         raise _built_on(event, "it was recorded by an earlier version, which did not keep what was")
     return found
 
 
-def _check_same(event: EventRow, body: Any, said: Any, was: Any) -> None:
+def _was(event: EventRow) -> dict[str, object]:
+    return cast("dict[str, object]", _kept(event))
+
+
+def _check_same(
+    event: EventRow, body: Mapping[str, object], said: Mapping[str, object], was: Mapping[str, object]
+) -> None:
     if changed := [name for name in was if body.get(name) != said.get(name)]:
         raise _built_on(event, f"{', '.join(changed)} changed again since")
 

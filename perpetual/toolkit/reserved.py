@@ -40,7 +40,7 @@ RESERVED: dict[str, frozenset[str]] = {
     "gpus": frozenset({"none", "nvml"}),
     "harness": frozenset({"claude-code", "codex", "cursor", "mcp", "opencode"}),
     "mcp": frozenset({"mcp"}),
-    "mcp_tool": frozenset({"perpetual_curves", "perpetual_report"}),
+    "mcp_tool": frozenset({"perpetual_curves", "perpetual_find", "perpetual_query", "perpetual_report"}),
     "memory": frozenset({"git"}),
     "metric_reader": frozenset({"csv-file", "loggers", "metrics-log", "results-file", "stdout-json", "stdout-text"}),
     "placement": frozenset({"gpus"}),

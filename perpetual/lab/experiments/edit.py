@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from perpetual.errors import Conflict, NotPermitted, UsageError, unknown
 from perpetual.lab.experiments import propose
@@ -30,6 +30,7 @@ _LIMITS = {"wall_s", "no_output_s", "cost_run_hours", "gpus", "gpu_memory_bytes"
 _NOT_EDITED = {"extends", "runs_of"}  # what makes it another experiment
 _EDITED = [each.name for each in fields(Specification) if each.name not in _NOT_EDITED]
 _SMALLEST_WALL_S = 60.0
+_specification: Callable[..., Specification] = Specification  # from names that were checked
 
 
 def edit(ctx: Context, id: str, changes: Mapping[str, object]) -> Experiment:
@@ -46,13 +47,14 @@ def edit(ctx: Context, id: str, changes: Mapping[str, object]) -> Experiment:
         if changes.keys() <= _LABELS:
             new: dict[str, object] = {}
             dependants: list[ExperimentRow] = []
-            spec = Specification(**cast(Any, changes))
+            spec = _specification(**changes)
         else:
             dependants = _check_editable(tx, document, changes)
             spec, new = _specified(ctx, document, changes)
-        fresh: dict[str, Any] = {**body, **new, **{name: getattr(spec, name) for name in _LABELS & changes.keys()}}
-        fresh["tags"] = tags_of(fresh["tags"])
-        fresh["title"] = one_line(fresh["title"] or propose.title_of(None, fresh["command"], fresh["config"]))
+        fresh: dict[str, object] = {**body, **new, **{name: getattr(spec, name) for name in _LABELS & changes.keys()}}
+        made = cast("ExperimentBody", fresh)
+        fresh["tags"] = tags_of(made["tags"])
+        fresh["title"] = one_line(made["title"] or propose.title_of(None, made["command"], made["config"]))
         changed = [name for name, value in fresh.items() if body.get(name) != value]
         if not changed:
             raise UsageError(f"{document.id} is so already, and nothing was changed")
@@ -120,7 +122,7 @@ def _specified(
         if others := sorted(changes.keys() - OF_A_CLAIM):
             raise UsageError(f"{document.id} has no runs of its own, and takes no {', '.join(others)}")
         given = {name: value for name, value in given.items() if name in OF_A_CLAIM}
-    spec = Specification(**cast(Any, {**given, **changes}))
+    spec = _specification(**{**given, **changes})
     if body.get("extends") or body.get("renews"):
         design = {**body["design"], "replicates": spec.replicates}
         return spec, {"design": design, "spec_hash": spec_hash({**body, "design": design})}
@@ -138,7 +140,7 @@ def _specified(
 def _as_given(body: ExperimentBody, changes: Mapping[str, object]) -> dict[str, object]:
     """Returns the stored specification as it would be asked for; what followed from other values is left out."""
     design, found = body["design"], {**body["resources"], **body["design"]}
-    given: dict[str, Any] = {name: found[name] for name in _EDITED if found.get(name) is not None}
+    given: dict[str, object] = {name: found[name] for name in _EDITED if found.get(name) is not None}
     given |= {name: body[name] for name in ("command", "env", "cwd", "config", *_LABELS)}  # type: ignore[literal-required]
     given["guards"] = [
         f"{item['metric']}:{item['direction']}:{item['margin']!r}" for item in design.get("guards") or ()
