@@ -14,11 +14,12 @@ from perpetual.records import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from perpetual.lab import Lab
+
 __all__ = ["complete_ids"]
 
 _MOST = 100  # of the newest of each kind
 _LONGEST = 60  # characters of a title
-_KINDS = {"h": "hypothesis", "e": "experiment", "r": "run"}
 # what an ID of a command is; of the others it is an experiment
 _IDS = {"hypotheses": "h", "runs": "r", "logs": "r", "kill": "r", "retry": "r", "provenance": "r", "edit": "eh",
         "archive": "eh", "wait": "er", "evidence": "h"}  # fmt: skip
@@ -43,16 +44,29 @@ def _found(ctx: click.Context, kinds: str, incomplete: str) -> Iterator[Completi
     from perpetual.lab import Lab
 
     with Lab.open(ctx.find_root().params.get("project")) as lab:
-        context = lab.context
         for letter in kinds if not incomplete else {*kinds} & {incomplete[0]}:
-            for row in context.store.page(_KINDS[letter], limit=_MOST, newest_first=True).items:
-                if row.id.startswith(incomplete) and not row.body.get("archived"):
-                    body = row.body
-                    words = (
-                        body.get("statement") or body.get("title") or f"{body['status']}, of {body['experiment_id']}"
-                    )
-                    title = one_line(context.redactor.text(str(words)))
-                    yield CompletionItem(row.id, help=title[:_LONGEST])
+            for id, words in _titles(lab, letter, incomplete[1:]):
+                if id.startswith(incomplete):
+                    yield CompletionItem(id, help=one_line(words)[:_LONGEST])
+
+
+def _titles(lab: Lab, letter: str, digits: str) -> list[tuple[str, str]]:
+    """Returns ids with titles, the newest first; of many records those whose numbers begin with the digits."""
+    if letter == "r":
+        return [(item.id, f"{item.status}, of {item.experiment_id}") for item in lab.runs.list(limit=_MOST).items]
+    status = lab.status()
+    total = status["hypotheses_total"] if letter == "h" else sum(status["experiments"].values())
+    starts = {int(digits) - 1, 10 * int(digits) - 1} if digits.isdecimal() and total > _MOST else {total - _MOST}
+    found: dict[str, str] = {}
+    for start in sorted(starts):
+        cursor = str(max(0, start))
+        if letter == "h":
+            claims = lab.hypotheses.list(archived=False, cursor=cursor, limit=_MOST).items
+            found |= {item.id: item.statement for item in claims}
+        else:
+            trials = lab.experiments.list(archived=False, cursor=cursor, limit=_MOST).items
+            found |= {item.id: item.title for item in trials}
+    return [*found.items()][::-1]
 
 
 def complete_ids(command: click.Command, name: str) -> None:

@@ -7,7 +7,7 @@ the record keeps both. Evidence, debits and runs are never taken back, nor is wh
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, cast
 
 from perpetual.errors import Conflict
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perpetual.documents.ledger import Undone
     from perpetual.lab.context import Context
     from perpetual.lab.kinds import EventRow, ExperimentRow, LabTransaction
+    from perpetual.records import Hypothesis
 
 __all__ = ["undo"]
 
@@ -134,8 +135,8 @@ def _updated(ctx: Context, tx: LabTransaction, event: EventRow) -> None:
     if item.body["evidence_count"] and was.keys() & {"statement", "prior", "prediction"}:
         raise _built_on(event, "it has evidence")
     _check_same(event, item.body, event.body["payload"], was)
-    tx.put(HYPOTHESIS, item.id, {**item.body, **was, **({"confidence": was["prior"]} if "prior" in was else {})})
-    ctx.emit(tx, "hypothesis_updated", item.id, {**was, "was": {name: event.body["payload"][name] for name in was}})
+    restore: Callable[..., Hypothesis] = HypothesisRecords(ctx).edit
+    restore(item.id, **was)
     refold(ctx, tx, item.id)
 
 

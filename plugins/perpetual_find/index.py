@@ -53,7 +53,7 @@ class Hit:
 
 def index_path(lab: Lab) -> str:
     """Returns the file of a project's index, in the user's cache: a project's own folder may be another user's work."""
-    place = f"{os.path.realpath(lab.context.folder)}\n{lab.config.project_id}"
+    place = f"{os.path.realpath(lab.config.folder)}\n{lab.config.project_id}"
     return os.path.join(cache_dir(), f"find-{sha256(place.encode()).hexdigest()[:16]}.sqlite")
 
 
@@ -108,8 +108,8 @@ def _remove(path: str) -> None:
 
 def _refresh(lab: Lab, connection: sqlite3.Connection) -> None:
     """Indexes what the store has committed since, in one transaction: a process that dies in it leaves no half."""
-    present = lab.context.store.seq()
-    if _state(connection).get("seq") == str(present) and _is_same_record(lab, connection):
+    known = _state(connection).get("seq", "")
+    if known and lab.storage.changes(int(known)) == (int(known), []) and _is_same_record(lab, connection):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -119,9 +119,9 @@ def _refresh(lab: Lab, connection: sqlite3.Connection) -> None:
         for table in _TABLES:
             connection.execute(table)
         since = int(_state(connection).get("seq", "0"))
-        present = lab.context.store.seq()
-        for change in lab.context.store.changes(since):
-            _put(lab, connection, change.kind, change.id)
+        present, changes = lab.storage.changes(since)
+        for kind, id in changes:
+            _put(lab, connection, kind, id)
         events = lab.feed.last()
         fresh = {"seq": str(present), "version": str(_VERSION), "event": str(events), "mark": _mark(lab, events)}
         connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", fresh.items())
@@ -141,15 +141,15 @@ def _state(connection: sqlite3.Connection) -> dict[str, str]:
 def _is_same_record(lab: Lab, connection: sqlite3.Connection) -> bool:
     """Returns whether the index is of this version and of this record, as its last event says."""
     state = _state(connection)
-    if state.get("version") != str(_VERSION) or int(state["seq"]) > lab.context.store.seq():
+    if state.get("version") != str(_VERSION) or int(state["seq"]) > lab.storage.changes(int(state["seq"]))[0]:
         return False
     return state["mark"] == _mark(lab, int(state["event"]))
 
 
 def _mark(lab: Lab, number: int) -> str:
     """Returns what tells an event from that of another record."""
-    row = lab.context.store.get("event", str(number)) if number else None
-    return "" if row is None else sha256(json.dumps(row.body, sort_keys=True).encode()).hexdigest()
+    found = lab.events(since=number - 1, limit=1) if number else []
+    return "".join(sha256(f"{item.seq} {item.time} {item.kind} {item.subject}".encode()).hexdigest() for item in found)
 
 
 def _put(lab: Lab, connection: sqlite3.Connection, kind: str, id: str) -> None:

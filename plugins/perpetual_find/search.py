@@ -39,7 +39,7 @@ def search(lab: Lab, text: str, *, kinds: Sequence[str], tags: Sequence[str], li
 
 def _kinds(lab: Lab, asked: Sequence[str]) -> list[str]:
     """Returns the kinds to search; raises UsageError for an unknown one. Short names are letters of ids."""
-    known = [*KINDS, *lab.context.kinds]
+    known = [*KINDS, *(item["name"] for item in lab.records.kinds())]
     short = {"h": "hypothesis", "e": "experiment", "r": "run", "v": "evidence", "hypotheses": "hypothesis"}
     found = []
     for name in asked:
@@ -56,12 +56,13 @@ def _shown(lab: Lab, hit: index.Hit, query: Query) -> FoundItem | None:
     if hit.kind == "note":
         try:
             note = lab.memory.get(hit.id)
+            title = note.title
             if _is_for_agent(lab):
                 exposed = lab.memory.read(hit.id)
                 around = _around(f"{note.title}\n{exposed}", query.plain)
                 if around is None:
                     return None
-                title, snippet = note.title, around
+                snippet = around
         except PerpetualError:
             return None
     return {

@@ -1,11 +1,13 @@
-"""Searchable text of each record: what people, agents and programs wrote in it. Secrets are redacted once more."""
+"""Searchable text of each record: what people, agents and programs wrote in it, as the lab shows it, without secrets."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
+
+from perpetual.api import NotFound
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -19,8 +21,6 @@ _EVENTS = frozenset({
     "work_adopted", "loop_stopped", "proposer_failed", "record_archived", "deed_undone",
 })  # fmt: skip
 _LONGEST = 64 * 1024  # characters of one record that are indexed
-
-Row = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +37,13 @@ class Entry:
 
 
 def entry_of(lab: Lab, kind: str, id: str) -> Entry | None:
-    """Returns what is indexed of a row of the store; None for a row that is not searched."""
+    """Returns what is indexed of a record; None for one that is not searched."""
     if kind not in _READERS and "." not in kind:
         return None
-    found = lab.context.store.get(kind, id)
-    if found is None:
+    try:
+        return _READERS[kind](lab, id) if kind in _READERS else _other(lab, kind, id)
+    except NotFound:
         return None
-    entry = _READERS.get(kind, _other)(lab, kind, id, found.body)
-    if entry is None:
-        return None
-    clean = lab.context.redactor.text
-    return Entry(entry.kind, entry.id, entry.status, clean(entry.title), clean(entry.body[:_LONGEST]),
-                 tuple(map(clean, entry.tags)), entry.archived)  # fmt: skip
 
 
 def _text(value: object) -> str:
@@ -61,80 +56,65 @@ def _text(value: object) -> str:
         return "\n".join(f"{name} {_text(item)}" for name, item in value.items())
     if isinstance(value, list | tuple):
         return "\n".join(map(_text, value))
-    return json.dumps(value)
+    return json.dumps(value, default=str)
 
 
 def _joined(*values: object) -> str:
-    return "\n".join(filter(None, map(_text, values)))
+    return "\n".join(filter(None, map(_text, values)))[:_LONGEST]
 
 
-def _row(value: object) -> Row:
-    return cast("Row", value) if isinstance(value, dict) else {}
+def _hypothesis(lab: Lab, id: str) -> Entry:
+    item = lab.hypotheses.get(id)
+    words = _joined(item.prediction.metric, item.params, item.flags, item.created_by)
+    return Entry("hypothesis", item.id, item.status, item.statement, words, item.tags, item.archived)
 
 
-def _tags(body: Row) -> tuple[str, ...]:
-    tags = body.get("tags")
-    return tuple(map(str, tags)) if isinstance(tags, list) else ()
+def _experiment(lab: Lab, id: str) -> Entry:
+    item = lab.experiments.get(id)
+    words = _joined(item.command, item.notes, item.config, item.env, item.design.metric, item.hypothesis_id,
+                    item.proposed_by)  # fmt: skip
+    return Entry("experiment", item.id, item.status, item.title, words, item.tags, item.archived)
 
 
-def _status(body: Row) -> str | None:
-    status = body.get("status")
-    return status if isinstance(status, str) else None
+def _run(lab: Lab, id: str) -> Entry:
+    item = lab.runs.get(id)
+    remarks = [note["text"] for note in item.annotations]
+    words = _joined(item.reason, remarks, [*item.metrics], item.git.commit)
+    return Entry("run", item.id, item.status, f"run of {item.experiment_id}", words)
 
 
-def _hypothesis(_: Lab, kind: str, id: str, body: Row) -> Entry:
-    said = _row(body.get("prediction"))
-    words = _joined(said.get("metric"), body.get("params"), body.get("flags"), body.get("created_by"))
-    return Entry(kind, id, _status(body), _text(body.get("statement")), words, _tags(body), bool(body.get("archived")))
+def _note(lab: Lab, path: str) -> Entry:
+    item = lab.memory.get(path)
+    # The text of a rejected version is kept for audit alone; an earlier one may still be shown.
+    text = lab.memory.read(path, exposed_only=item.status == "rejected")
+    return Entry("note", item.path, item.status, item.title, _joined(item.path, item.type, text))
 
 
-def _experiment(lab: Lab, kind: str, id: str, body: Row) -> Entry:
-    shown: Row = lab.context.redaction.shown_specification(body)  # type: ignore[arg-type]
-    words = _joined(shown.get("command"), shown.get("notes"), shown.get("config"), shown.get("env"),
-                    _row(body.get("design")).get("metric"), body.get("hypothesis_id"), body.get("rejected_because"),
-                    body.get("proposed_by"))  # fmt: skip
-    return Entry(kind, id, _status(body), _text(shown.get("title")), words, _tags(body), bool(body.get("archived")))
-
-
-def _run(_: Lab, kind: str, id: str, body: Row) -> Entry:
-    seen = body.get("annotations")
-    remarks = [_row(item).get("text") for item in seen] if isinstance(seen, list) else []
-    words = _joined(body.get("reason"), remarks, [*_row(body.get("metrics"))], _row(body.get("git")).get("commit"))
-    return Entry(kind, id, _status(body), f"run of {body.get('experiment_id')}", words)
-
-
-def _note(lab: Lab, kind: str, id: str, body: Row) -> Entry | None:
-    intent = lab.context.store.get("intent", str(body.get("intent"))) if body.get("intent") else None
-    if intent is None:
-        return None  # rejected: kept for audit alone
-    return Entry(
-        kind, id, _status(body), _text(body.get("title")), _joined(id, body.get("type"), intent.body["content"])
-    )
-
-
-def _evidence(_: Lab, kind: str, id: str, body: Row) -> Entry | None:
-    reason = _text(body.get("reason"))
-    if not reason:
+def _evidence(lab: Lab, id: str) -> Entry | None:
+    item = lab.evidence.get(f"v{id}")
+    if not item.reason:
         return None
-    words = _joined(reason, body.get("verdict"), body.get("actor"), body.get("hypothesis_id"), body.get("run_id"))
-    return Entry(kind, f"v{id}", _text(body.get("kind")), f"evidence on {body.get('hypothesis_id')}", words)
+    words = _joined(item.reason, item.verdict, item.actor, item.hypothesis_id, item.run_id)
+    return Entry("evidence", item.id, item.kind, f"evidence on {item.hypothesis_id}", words)
 
 
-def _event(_: Lab, kind: str, id: str, body: Row) -> Entry | None:
-    if body.get("kind") not in _EVENTS:
+def _event(lab: Lab, id: str) -> Entry | None:
+    (item,) = lab.events(since=int(id) - 1, limit=1) or (None,)
+    if item is None or item.kind not in _EVENTS:
         return None
-    title = f"{body.get('kind')} {body.get('subject')}"
-    return Entry(kind, id, None, title, _joined(body.get("payload"), body.get("actor")))
+    return Entry("event", id, None, f"{item.kind} {item.subject}", _joined(item.payload, item.actor))
 
 
-def _other(_: Lab, kind: str, id: str, body: Row) -> Entry:
+def _other(lab: Lab, kind: str, id: str) -> Entry:
     """Returns a record of a plugin's kind."""
-    words = _joined({name: value for name, value in body.items() if name not in ("id", "tags")})
-    named = next((body[name] for name in ("title", "name", "statement") if isinstance(body.get(name), str)), id)
-    return Entry(kind, id, _status(body), _text(named), words, _tags(body))
+    fields = lab.records(kind).get(id).fields
+    named = next((fields[name] for name in ("title", "name", "statement") if isinstance(fields.get(name), str)), id)
+    tags, status = fields.get("tags"), fields.get("status")
+    return Entry(kind, id, status if isinstance(status, str) else None, _text(named), _joined(fields),
+                 tuple(map(str, tags)) if isinstance(tags, list) else ())  # fmt: skip
 
 
-_READERS: dict[str, Callable[[Lab, str, str, Row], Entry | None]] = {
+_READERS: dict[str, Callable[[Lab, str], Entry | None]] = {
     "hypothesis": _hypothesis, "experiment": _experiment, "run": _run, "note": _note, "evidence": _evidence,
     "event": _event,
 }  # fmt: skip

@@ -232,7 +232,7 @@ class Experiments(Paged[Experiment]):
         return edit.edit(self._ctx, id, changes)
 
     def archive(self, id: str, *, restore: bool = False) -> Experiment:
-        """Hides an experiment that runs no more from lists, or shows it again; its runs count as before.
+        """Hides an experiment that has ended from lists, or shows it again; its runs count as before.
 
         Raises:
             Conflict: for one that may still run.

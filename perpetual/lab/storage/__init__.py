@@ -84,6 +84,11 @@ class Storage:
             "details": details,
         }
 
+    def changes(self, since: int) -> tuple[int, list[tuple[str, str]]]:
+        """Returns the number of the last commit, and what was written after the commit `since` as (kind, id)."""
+        last = self._ctx.store.seq()
+        return last, [(item.kind, item.id) for item in self._ctx.store.changes(since)] if last != since else []
+
     def compact(self) -> StoreCompact:
         """Gives back the room that older states take; answers the bytes before and after."""
         before = self.stats()["bytes"]
