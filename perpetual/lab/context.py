@@ -63,6 +63,7 @@ _SHOWN_BY = {
     "h": ("hypothesis", "a hypothesis", "hypotheses show"), "e": ("experiment", "an experiment", "experiments"),
     "r": ("run", "a run", "runs"),
 }  # fmt: skip
+_NAMED = 8  # records of another that are named
 _KNOWN = 500  # of the newest records: among them the nearest ids are looked for
 Clock = Callable[[], datetime]
 Made = TypeVar("Made")
@@ -540,7 +541,16 @@ class Context:
         known = [document.id for document in self.store.page(kind, limit=_KNOWN, newest_first=True).items][::-1]
         near = nearest(identifier(id), known) or known[-3:]
         hint = f"the nearest: {', '.join(near)}" if near else f"there is no {kind} yet"
-        raise NotFound(f"no {kind} {id}", hint=self.shown_by(id) or hint)
+        other = _SHOWN_BY.get(identifier(id)[:1])
+        item = self.store.get(other[0], identifier(id)) if other is not None and other[0] != kind else None
+        if other is None or item is None:
+            raise NotFound(f"no {kind} {id}", hint=hint)
+        theirs = [str(item.body[f"{kind}_id"] or "")] if f"{kind}_id" in item.body else []
+        if f"{other[0]}_id" in self.store.kinds[str(kind)].indexes:
+            theirs = [found.id for found in self.store.find(kind, **{f"{other[0]}_id": item.id})]
+        shown = ", ".join(filter(None, [*theirs[:_NAMED], *(["..."] if len(theirs) > _NAMED else [])]))
+        which = f"; its {kind}{'s' * (len(theirs) > 1)}: {shown}" if shown else ""
+        raise NotFound(f"{item.id} is {other[1]}, no {kind}{which}", hint=f"perpetual {other[2]} {item.id}")
 
     def shown_by(self, id: str) -> str | None:
         """Returns what a record of that id is and the command that shows it; None where there is none."""

@@ -1,4 +1,4 @@
-"""Searchable text of each record: what people, agents and programs wrote in it, as the lab shows it, without secrets."""
+"""Searchable text of each record: what people, agents and programs wrote in it, as the lab shows it."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ CASES = [
     case("experiments e1 --status open", 2, "usage", "for the list"),
     # run
     case("run e9", 5, "not_found", "no experiment e9", "nearest"),
-    case("run h1", 5, "not_found", "no experiment h1"),
+    case("run h1", 5, "not_found", "h1 is a hypothesis, no experiment"),
     case("run e1", 4, "not_approved", "e1 is not approved", "perpetual approve e1"),
     case("run e1 --dry-run", 4, "not_approved", "e1 is not approved"),
     case("run e5", 6, "conflict", "e5 is rejected"),
