@@ -1,0 +1,105 @@
+"""Undo: the caller's own last deed, put back by a change of its own; what others have built on stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from perpetual import Lab
+from perpetual.errors import Conflict
+
+
+@pytest.fixture
+def trial(lab: Lab) -> Lab:
+    """A proposed baseline."""
+    lab.experiments.propose(command="sh -c 'echo acc: 0.9'", metric="acc", direction="max")
+    return lab
+
+
+def test_each_deed_is_put_back_in_turn(trial: Lab) -> None:
+    trial.hypotheses.add("it helps", metric="acc", direction="max", mde=0.1)
+    trial.hypotheses.edit("h1", baseline="e1", tags=["a"])
+    trial.hypotheses.update("h1", prior=0.4)
+    trial.hypotheses.update("h1", status="parked")
+    trial.experiments.approve("e1")
+    trial.experiments.edit("e1", wall_s=99.0)
+    trial.settings.set_methodology("min_replicates", "4")
+    trial.queue.set_state("paused")
+    trial.hypotheses.archive("h1")
+    undone = [trial.undo()["kind"] for _ in range(4)]
+    assert undone == ["record_archived", "queue_changed", "methodology_set", "experiment_edited"]
+    assert trial.queue.state() == "running"
+    assert trial.config.methodology["min_replicates"] == 2
+    found = trial.experiments.get("e1")
+    assert (found.resources.wall_s, found.status) == (86400.0, "proposed"), "an undone edit brings no approval back"
+    assert trial.undo()["what"] == "the change of h1"
+    assert trial.hypotheses.get("h1").status == "open"
+    assert trial.undo()["subjects"] == ["h1"]
+    assert trial.hypotheses.get("h1").prior == 0.5
+    assert trial.hypotheses.get("h1").confidence == 0.5
+    trial.undo()
+    assert trial.hypotheses.get("h1").prediction.baseline is None
+    assert trial.hypotheses.get("h1").tags == ()
+    assert trial.undo()["kind"] == "hypothesis_added"
+    assert (trial.hypotheses.get("h1").status, trial.hypotheses.get("h1").archived) == ("parked", True)
+    assert trial.undo()["kind"] == "experiment_proposed"
+    assert trial.experiments.get("e1").status == "rejected"
+    with pytest.raises(Conflict, match="nothing of yours") as told:
+        trial.undo()
+    assert told.value.code == "nothing_to_undo"
+    assert trial.storage.verify() == []
+
+
+def test_approvals_of_one_call_are_one_deed_and_a_rejection_comes_back_unapproved(trial: Lab) -> None:
+    trial.experiments.propose(command="true", metric="acc")
+    trial.experiments.approve_all(["e1", "e2"])
+    trial.experiments.reject("e2", "no")
+    trial.undo()
+    assert trial.experiments.get("e2").status == "proposed"
+    assert trial.undo()["subjects"] == ["e1"], "the approval of e2 is over already"
+    assert trial.experiments.get("e1").status == "proposed"
+
+
+def test_a_dry_run_says_the_same_and_writes_nothing(trial: Lab) -> None:
+    before = trial.storage.changes(0)[0]
+    assert trial.undo(dry_run=True)["what"] == "the proposal e1"
+    assert trial.storage.changes(0)[0] == before
+    assert trial.experiments.get("e1").status == "proposed"
+
+
+def test_what_others_have_built_on_stays(trial: Lab) -> None:
+    trial.experiments.approve("e1")
+    trial.wait([trial.runs.launch("e1")[0].id])
+    for dry_run in (True, False):
+        with pytest.raises(Conflict, match="the approval of e1 cannot be undone: it has runs") as told:
+            trial.undo(dry_run=dry_run)
+        assert told.value.code == "built_on"
+    trial.hypotheses.add("it helps")
+    with Lab.open(trial.root, actor="mcp:codex/1") as agent:
+        agent.experiments.propose("h1", command="true")
+    with pytest.raises(Conflict, match="e2 test it"):
+        trial.undo()
+    trial.experiments.propose(command="true 2", metric="acc")
+    trial.hypotheses.update("h1", tags=["a"])
+    with Lab.open(trial.root, actor="user:other") as other:
+        other.hypotheses.update("h1", tags=["b"])
+    with pytest.raises(Conflict, match="tags changed again since"):
+        trial.undo()
+    assert trial.hypotheses.get("h1").tags == ("b",)
+
+
+def test_everyone_takes_back_deeds_of_their_own(trial: Lab) -> None:
+    with Lab.open(trial.root, actor="mcp:codex/1") as agent:
+        with pytest.raises(Conflict, match="nothing of yours"):
+            agent.undo()
+        agent.hypotheses.add("mine")
+        trial.hypotheses.add("a person's")
+        assert agent.undo()["subjects"] == ["h1"]
+    assert not trial.hypotheses.get("h2").archived
+
+
+def test_evidence_is_never_taken_back(trial: Lab) -> None:
+    trial.hypotheses.add("it helps")
+    trial.evidence.add("h1", verdict="supports", why="seen elsewhere")
+    with pytest.raises(Conflict, match="it has evidence"):
+        trial.undo()
+    assert trial.hypotheses.get("h1").evidence_count == 1
