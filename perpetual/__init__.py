@@ -14,12 +14,11 @@ TYPE_CHECKING = False  # as typing's, whose import would be half the cost of `pe
 if TYPE_CHECKING:
     from typing import Any
 
-    from perpetual_export.adhoc import finish, init
-
     from perpetual.hookspecs import hookimpl
     from perpetual.lab import Lab
     from perpetual.slots import Provider
     from perpetual.toolkit.run_log import log
+    from perpetual_export.adhoc import finish, init
 
 _HOMES = {
     "Lab": "perpetual.lab",

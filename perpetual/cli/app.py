@@ -83,10 +83,10 @@ class LazyGroup(click.Group):
             if args[0] in RESERVED["command"]:
                 hint = "perpetual plugins list shows which plugins are left out, and why"
                 raise UsageError(f"no plugin that is loaded offers {args[0]!r}", hint=hint)
-            hint = meant(args[0])
-            problem = unknown("command", args[0], () if hint else self.list_commands(ctx))
-            hint = hint or _meant(args[0], ctx, self) or "perpetual --help"
-            raise UsageError(problem.removesuffix(": there is none"), hint=hint)
+            same = meant(args[0])
+            problem = unknown("command", args[0], () if same else self.list_commands(ctx))
+            way = same or _meant(args[0], ctx, self) or "perpetual --help"
+            raise UsageError(problem.removesuffix(": there is none"), hint=way)
         name, command, rest = super().resolve_command(ctx, args)
         return name if name in program_commands(ctx) else ALIASES.get(name or "", name), command, rest
 

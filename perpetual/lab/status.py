@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perpetual.brief import for_agents
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.family import tested
 from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, NOTE, RUN, ExperimentRow, HypothesisRow, NoteRow
-from perpetual.lab.ledger.archive import shown_page
+from perpetual.lab.ledger.tagged import tagged
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.permissions import for_agent, shown_version
 from perpetual.lab.state_token import Present
@@ -192,8 +192,9 @@ class Status:
                 return
 
     def _newest(self, kind: KindName[Body], limit: int, status: str | None = None) -> Sequence[Document[Body]]:
-        equals = {} if status is None else {"status": status}
-        return shown_page(self._ctx, kind, limit, None, archived=False, newest_first=True, **equals)[0]
+        equals: dict[str, Any] = {} if status is None else {"status": status}
+        page = tagged(self._ctx, kind, None, limit=limit, cursor=None, archived=False, newest_first=True, **equals)
+        return page.items
 
     def _archived(self) -> int:
         """Returns how many hypotheses are hidden; none is counted where none ever was."""

@@ -57,7 +57,8 @@ def _runs(lab: Lab) -> Sequence[Run]:
     found: list[Run] = []
     cursor: str | None = None
     while True:
-        items, cursor = lab.runs.list(limit=_PAGE, cursor=cursor)
-        found += items
+        page = lab.runs.list(limit=_PAGE, cursor=cursor)
+        found += page.items
+        cursor = page.next_cursor
         if cursor is None:
             return found

@@ -78,8 +78,9 @@ def collect(lab: Lab, *, dry_run: bool = False, now: datetime | None = None) -> 
 def _runs(lab: Lab, experiment_id: str | None = None) -> Iterator[Run]:
     cursor: str | None = None
     while True:
-        items, cursor = lab.runs.list(experiment_id=experiment_id, limit=_PAGE, cursor=cursor)
-        yield from items
+        page = lab.runs.list(experiment_id=experiment_id, limit=_PAGE, cursor=cursor)
+        yield from page.items
+        cursor = page.next_cursor
         if cursor is None:
             return
 

@@ -48,5 +48,5 @@ def perpetual_mcp_tools() -> list[Provider]:
             "perpetual_report",
             "perpetual_report.tool:build",
             "The research written up as Markdown, every number with its run; long ones come in parts.",
-        )
+        ),
     ]

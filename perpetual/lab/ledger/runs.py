@@ -54,7 +54,7 @@ class RunRecords:
         cursor: str | None = None,
     ) -> Listing[Run]:
         """Returns a page of runs, newest first."""
-        equals: dict[str, object] = {}
+        equals: dict[str, Any] = {}
         if status is not None:
             if status not in STATUSES:
                 raise UsageError(unknown("status", status, STATUSES))
