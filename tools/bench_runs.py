@@ -22,14 +22,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from perpetual import Lab, hookimpl
 from perpetual.records import Event, Run
 from perpetual.registry import Registry
-from perpetual.toolkit import platform
+from perpetual.toolkit import lock, platform
 from perpetual.toolkit.agents import AGENT_VARIABLES
+from perpetual.toolkit.units import posix_of
 from perpetual_supervisor import process_tree, rundir
 
 ROUNDS = 15
@@ -252,6 +254,32 @@ def crowd(scratch: Path, count: int) -> list[Row]:
     ]
 
 
+def moving(scratch: Path, ends: int = 50) -> list[Row]:
+    """Measures the time from the end of a run to the start of the next one, with no terminal open.
+
+    Cold, a process is started for each end; warm, the one that the first end has started is still there.
+    """
+    rows = []
+    os.environ["PERPETUAL_QUEUE_MOVES"] = "true"
+    for what, linger_s in (("a process for each end", 0), ("one process lingers", 20)):
+        os.environ["PERPETUAL_QUEUE_LINGER_S"] = str(linger_s)
+        folder = scratch / f"moving-{linger_s}"
+        with lab_in(folder, most=1) as lab:
+            ids = [run.id for run in launched_all(lab, "sleep 0.4", ends + 1)]
+            while any(lab.runs.get(id).status not in ENDED for id in ids):
+                time.sleep(0.2)
+            runs = [lab.runs.get(id) for id in ids]
+        while lock.is_locked(folder / ".perpetual" / "dispatch" / "lock"):
+            time.sleep(0.1)
+        pairs = pairwise(runs)
+        late = sorted(1e3 * (posix_of(str(b.started_at)) - posix_of(str(a.ended_at))) for a, b in pairs)
+        p50, p95 = statistics.median(late), late[int(0.95 * len(late))]
+        value = f"{p50:.0f} / {p95:.0f} ms"
+        rows.append(Row(f"end to start of the next run, {what}, p50 / p95 of {len(late)}", value, p95, 300.0))
+    os.environ["PERPETUAL_QUEUE_MOVES"] = "false"
+    return rows
+
+
 def main() -> None:
     """Prints the table; `--json` prints one document instead."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -268,7 +296,8 @@ def main() -> None:
         scratch = Path(folder)
         # or each launch would note the state of this checkout as that of its code
         os.environ["GIT_CEILING_DIRECTORIES"] = folder
-        rows = starting(options.rounds, scratch)
+        os.environ["PERPETUAL_QUEUE_MOVES"] = "false"  # what is measured is recorded by this process
+        rows = moving(scratch) + starting(options.rounds, scratch)
         for live in (1, 20):
             rows += hearing(scratch, live)
         rows += scanning(options.rounds, scratch) + weighing(scratch) + crowd(scratch, options.crowd)

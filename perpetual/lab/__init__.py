@@ -319,8 +319,16 @@ class Lab(AbstractContextManager["Lab"]):
                          tick=tick)  # fmt: skip
 
     def status(self) -> LabStatus:
-        """Returns where the lab stands: the document of `perpetual status`."""
-        return self._status.document()
+        """Returns where the lab stands: the document of `perpetual status`; a run that is over is not said to run."""
+        from perpetual.toolkit.status_file import has_stopped
+
+        found = self._status.document()
+        if any(has_stopped(str(self.context.folder), run["id"]) for run in found["runs"]["active"]):
+            from perpetual.lab.runs.reconcile import as_seen
+
+            for run in found["runs"]["active"]:
+                run["status"], run["reason"] = as_seen(self.context, run["id"], run["status"], run["reason"])
+        return found
 
     def progress(self, run_ids: Sequence[str]) -> dict[str, dict[str, object]]:
         """Returns how far live runs are, by run: step, metrics, speed, seconds left; of others nothing."""

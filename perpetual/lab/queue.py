@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["Queue"]
 
 
+def _first(own: int | None, otherwise: int) -> int:
+    return otherwise if own is None else own
+
+
 class Queue:
     """The runs that wait for room."""
 
@@ -75,7 +79,7 @@ class Queue:
             {
                 "run_id": run.id,
                 "position": position,
-                "priority": rows[run.id].get("priority") or bodies[run.experiment_id]["priority"],
+                "priority": _first(rows[run.id].get("priority"), bodies[run.experiment_id]["priority"]),
                 "score": experiments[run.experiment_id].score.score,
                 "waits_for": run.reason,
                 "group": bodies[run.experiment_id].get("group"),
@@ -124,7 +128,12 @@ class Queue:
             if self._ctx.need(EXPERIMENT, id).id in self._all_before(other):
                 raise UsageError(f"{id} and {other} would wait for one another", hint=f"perpetual experiments {other}")
             entries.append(other + sign + how)
+        self._refuse_agents(id)
         self._note(EXPERIMENT, id, {"after": [*dict.fromkeys(entries)]})
+
+    def _refuse_agents(self, id: str) -> None:
+        if self._ctx.need(EXPERIMENT, id).body["status"] != "proposed":
+            person_only(self._ctx, f"changing the order of {id}, which was approved")
 
     def _all_before(self, id: str) -> set[str]:
         found, left = {id}, [id]
@@ -139,6 +148,7 @@ class Queue:
         if group is not None and group not in (known := group_limits(self._ctx)):
             hint = f"perpetual queue group {shlex.quote(group)} --parallel 1 makes it"
             raise NotFound(unknown("group", group, known) if known else f"no group {group!r}", hint=hint)
+        self._refuse_agents(id)
         self._note(EXPERIMENT, id, {"group": group})
 
     def groups(self) -> dict[str, int]:
@@ -178,7 +188,7 @@ class Queue:
 
         Nothing watches the clock: it starts at the first end of a run, or scan, after that moment.
         """
-        self._need_queued(id)
+        id = self._need_queued(id).id
         text = "" if until is None else iso(until.replace(microsecond=0))
         reason = f"it is stashed{' until ' + text if text else ''} (perpetual queue enqueue {id})"
         self._note(RUN, id, {"stashed": text, "stashed_by": self._ctx.actor, "reason": reason})

@@ -72,18 +72,11 @@ class Status:
     def document(self) -> LabStatus:
         """Returns `perpetual status` as JSON, with `brief` (what only the brief needs) and the reader's next steps."""
         found: LabStatus = {**self._document(), "services": service_states(str(self._ctx.folder))}
-        if active := [self._looked_at(run) for run in found["runs"]["active"]]:
+        if active := found["runs"]["active"]:
             now = self._progress([run["id"] for run in active if run["status"] == "running"])
             active = [{**run, "progress": now.get(run["id"])} for run in active]
             found["runs"] = {**found["runs"], "active": active}
         return for_agents(found) if for_agent(self._ctx) else found
-
-    def _looked_at(self, line: RunLine) -> RunLine:
-        """Returns a live run as it is now; that it has ended is not recorded here."""
-        from perpetual.lab.runs.reconcile import as_seen
-
-        status, reason = as_seen(self._ctx, line["id"], line["status"], line["reason"])
-        return {**line, "status": status, "reason": reason}
 
     def _document(self) -> LabStatus:
         token = self._present.token()  # before anything is read: what changes meanwhile is of a later state

@@ -25,7 +25,7 @@ DISTRIBUTION = "perpetual-lab"
 RESERVED: dict[str, frozenset[str]] = {
     "analyser": frozenset({"rules"}),
     "capture": frozenset({"artifacts", "provenance"}),
-    "check": frozenset({"disk", "mcp", "permissions"}),
+    "check": frozenset({"disk", "mcp", "permissions", "queue-moves"}),
     "command": frozenset({
         "aa", "adopt", "agent", "agentd", "approve", "archive", "ask", "auth", "believed", "bench-policy", "brief",
         "budget", "campaign", "chaos", "chat", "compare", "completion", "config", "curves", "daemon", "demo", "digest",
@@ -50,7 +50,7 @@ RESERVED: dict[str, frozenset[str]] = {
     "scaffolder": frozenset({"files"}),
     "scheduler": frozenset({"local"}),
     "scorer": frozenset({"decisive", "greedy", "information-gain", "random", "round-robin", "thompson"}),
-    "status_section": frozenset({"live-runs"}),
+    "status_section": frozenset({"live-runs", "queue-moves"}),
     "store": frozenset({"sqlite", "tinydb"}),
 }  # fmt: skip
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from perpetual import Lab
 from perpetual.api import NotPermitted, PerpetualError
 from perpetual.toolkit import atomic, platform
+from perpetual_dispatch.notices import notify
 from perpetual_supervisor.mover import HELD, LOCK, LOG, WAKE
 
 __all__ = ["ACTOR", "FAILURE", "FOLDER", "main"]
@@ -29,10 +30,11 @@ __all__ = ["ACTOR", "FAILURE", "FOLDER", "main"]
 ACTOR = "queue"
 FOLDER = "dispatch"  # below `.perpetual`
 FAILURE = "failed.json"
+_ENDED = ("done", "failed", "killed", "timeout", "lost")
 _LONGEST_S = 900  # a driver or a keyring that hangs must not keep the lock for ever
 _PATIENCE_S = 2.0  # for a supervisor that has left its word and is about to end
 _LARGEST_LOG_BYTES = 256 * 1024
-_LINGER_S = 20.0
+_LINGER_S = 60.0
 
 
 def main() -> int:
@@ -89,15 +91,18 @@ def _moved() -> int:
 
 def _move(lab: Lab) -> None:
     linger_s = float(os.environ.get("PERPETUAL_QUEUE_LINGER_S", _LINGER_S))
-    is_changing = True
+    is_changing, ended = True, set[str]()
     while is_changing:
         signal.alarm(int(_LONGEST_S + linger_s))
         _outlast(_words())
         # What has ended makes room first; words and notes come when nothing else does.
         found = lab.scan(analyse=False)
+        ended |= {item["experiment_id"] for item in found["changes"] if item["to"] in _ENDED}
         is_changing = bool(_words()) or any(item["to"] == "failed" for item in found["changes"])
         if not is_changing:
             lab.scan()
+            notify(lab, sorted(ended))
+            ended = set()
             is_changing = bool(_words()) or _has_lingered(lab, linger_s)
 
 

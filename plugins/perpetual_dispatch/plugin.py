@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from perpetual.api import Provider, hookimpl
+from perpetual.api import Option, Provider, hookimpl
+
+
+@hookimpl
+def perpetual_options() -> dict[str, Option]:
+    """Names the option of the notices on the desktop."""
+    return {"notices": Option("bool", True, "whether the desktop says that an experiment's runs have ended")}
 
 
 @hookimpl

@@ -48,13 +48,18 @@ class Runs(Paged[Run]):
         Args:
             status: of the record; None leaves a filter out.
         """
+        from perpetual.toolkit.status_file import has_stopped
+
+        folder = str(self._ctx.folder)
+        page = self._records.list(status=status, experiment_id=experiment_id, tag=tag, limit=limit, cursor=cursor)
+        if not any(run.status == "running" and has_stopped(folder, run.id) for run in page.items):
+            return page
         from perpetual.lab.runs.reconcile import as_seen
 
-        page = self._records.list(status=status, experiment_id=experiment_id, tag=tag, limit=limit, cursor=cursor)
         seen = [as_seen(self._ctx, run.id, run.status, run.reason) for run in page.items]
         items = [
-            run if now == (run.status, run.reason) else replace(run, status=cast("RunStatus", now[0]), reason=now[1])
-            for run, now in zip(page.items, seen, strict=True)
+            replace(run, status=cast("RunStatus", now), reason=why)
+            for run, (now, why) in zip(page.items, seen, strict=True)
         ]
         return Listing(tuple(items), page.next_cursor)
 

@@ -35,7 +35,6 @@ from perpetual.toolkit import platform
 from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.run_folder import is_ours
-from perpetual.toolkit.status_file import has_stopped
 from perpetual.toolkit.units import posix_of
 
 if TYPE_CHECKING:
@@ -276,19 +275,14 @@ def look(ctx: Context, run_id: str) -> tuple[str, str | None]:
 
 
 def as_seen(ctx: Context, id: str, status: str, reason: str | None) -> tuple[str, str | None]:
-    """Returns the status and reason to show of a run: not `running` where its supervisor here is gone, and it is over.
-
-    Records nothing; costs one look at a lock where the run goes on.
-    """
-    if status != "running" or not has_stopped(str(ctx.folder), id) or not is_ours(folder_of(ctx, id)):
-        return status, reason
+    """Returns the status and reason to show of a run whose supervisor here is gone; records nothing."""
     try:
-        found, why = look(ctx, id)
+        found = look(ctx, id) if status == "running" and is_ours(folder_of(ctx, id)) else (status, reason)
     except (PerpetualError, *HOSTILE):
         return status, reason
-    if found == "running":
-        return found, why or reason
-    return found, "; ".join(filter(None, (why, "perpetual scan records it")))
+    if found[0] == status:
+        return status, found[1] or reason
+    return found[0], "; ".join(filter(None, (found[1], "perpetual scan records it")))
 
 
 def _each(deed: Callable[[Context, RunRow, Scanned], bool], ctx: Context, run: RunRow, answer: Scanned) -> bool:

@@ -17,6 +17,7 @@ from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual.testing.projects import trust_project
 from perpetual.toolkit import trust_record
+from perpetual_dispatch.check import build
 from tests.support import LONG_S, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")
@@ -222,22 +223,21 @@ def test_a_killed_and_a_failed_one_are_named(project: Path, capsys: pytest.Captu
     queued(project, "sleep 600", 1)
     folder = project / ".perpetual" / "dispatch"
     (folder / "wake-1-1").touch()
-    assert "was ended before it was done" in _doctor(capsys)
+    assert "was ended before it was done" in _found(project)
     (project / ".perpetual" / "methodology.yaml").write_text("max_concurrent_runs: many\n", "utf-8")
     done = subprocess.run([sys.executable, "-P", "-m", "perpetual_dispatch"], cwd=folder, check=False)
     assert done.returncode == 1
     (project / ".perpetual" / "methodology.yaml").write_text("max_concurrent_runs: 1\n", "utf-8")
-    assert "has failed: " in _doctor(capsys)
+    assert "has failed: " in _found(project)
     assert run(["status"]) == 0
     assert "perpetual doctor" in capsys.readouterr().out
     assert subprocess.run([sys.executable, "-P", "-m", "perpetual_dispatch"], cwd=folder, check=False).returncode == 0
-    assert "a run that ends starts what waits" in _doctor(capsys)
+    assert "a run that ends starts what waits" in _found(project)
 
 
-def _doctor(capsys: pytest.CaptureFixture[str]) -> str:
-    run(["doctor", "--json"])
-    checks = {item["check"]: item for item in json.loads(capsys.readouterr().out)["checks"]}
-    return str(checks["queue-moves"]["detail"])
+def _found(project: Path) -> str:
+    with Lab.open(project) as lab:
+        return build({}).examine(lab).detail
 
 
 def test_ends_at_once_start_one_process_and_nothing_twice(project: Path) -> None:
@@ -268,3 +268,25 @@ def test_a_held_project_starts_nothing(project: Path) -> None:
     assert statuses(project, [second]) == ["queued"]
     assert not (project / ".perpetual" / "dispatch" / "failed.json").exists()
     trust_project(project)
+
+
+def test_the_desktop_hears_once_that_an_experiment_has_ended(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for the desktop's program, which needs a display: one word, in ids and counts."""
+    programs = project.parent / "programs"
+    programs.mkdir()
+    (programs / "notify-send").write_text(f'#!/bin/sh\nprintf "%s|" "$@" >> {project}/heard\n', "utf-8")
+    (programs / "notify-send").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("DISPLAY", ":0")
+    ids = queued(project, "true", 3)
+    all_end(project, ids)
+    until((project / "heard").exists)
+    heard = (project / "heard").read_text("utf-8")
+    assert heard.count("has ended: 3 done") == 1
+    assert "\x1b" not in heard
+    monkeypatch.delenv("DISPLAY")
+    (project / "heard").unlink()
+    until(lambda: not _dispatchers(project))
+    all_end(project, queued(project, "false", 1))
+    until(lambda: not _dispatchers(project))
+    assert not (project / "heard").exists()
