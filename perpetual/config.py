@@ -34,6 +34,7 @@ from perpetual.toolkit.config_keys import (
 )
 from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.reserved import DISTRIBUTION
+from perpetual.toolkit.worktrees import linked_worktree
 
 __all__ = [
     "DISABLED",
@@ -52,7 +53,6 @@ __all__ = [
     "option_forms",
     "user_file",
     "user_marks",
-    "worktree_of",
 ]
 
 FOLDER = ".perpetual"
@@ -151,11 +151,10 @@ def find_project(start: Path | None = None, explicit: str | None = None) -> Path
     except FileNotFoundError as problem:
         raise NoProject("the working directory does not exist any more", hint="cd to a folder that exists") from problem
     found = next((folder for folder in (here, *here.parents) if _is_project(folder)), None)
-    linked = _linked_worktree(here)
+    linked = linked_worktree(here)
     # A linked worktree may have the project's files checked in. It is a project of its own once it has a store.
-    if linked is not None and (
-        found is None or (found.is_relative_to(linked[0]) and not os.path.lexists(found / FOLDER / "store"))
-    ):
+    is_own = found is not None and (linked is None or not found.is_relative_to(linked[0]) or _has_store(found))
+    if linked is not None and not is_own:
         main = linked[1] / here.relative_to(linked[0])
         below = (folder for folder in (main, *main.parents) if folder.is_relative_to(linked[1]))
         found = next(filter(_is_project, below), found)
@@ -164,33 +163,8 @@ def find_project(start: Path | None = None, explicit: str | None = None) -> Path
     return found
 
 
-def worktree_of(root: Path) -> Path | None:
-    """Returns the folder that stands for the project's in the linked git worktree around the working directory.
-
-    None where that is no linked worktree of the repository in which the project lies.
-    """
-    try:
-        linked = _linked_worktree(Path.cwd())
-    except FileNotFoundError:
-        return None
-    real = Path(os.path.realpath(root))
-    if linked is None or not real.is_relative_to(linked[1]) or real.is_relative_to(os.path.realpath(linked[0])):
-        return None
-    return linked[0] / real.relative_to(linked[1])
-
-
-def _linked_worktree(here: Path) -> tuple[Path, Path] | None:
-    """Returns the top of the linked git worktree around a folder and that of the main one, read from git's files."""
-    top = next((folder for folder in (here, *here.parents) if os.path.lexists(folder / ".git")), None)
-    try:
-        if top is None or not stat.S_ISREG(os.lstat(top / ".git").st_mode):
-            return None
-        own = top / (top / ".git").read_text("utf-8")[:4096].removeprefix("gitdir:").strip()
-        common = Path(os.path.realpath(own / (own / "commondir").read_text("utf-8")[:4096].strip()))
-        is_its = os.path.samefile((own / "gitdir").read_text("utf-8")[:4096].strip(), top / ".git")
-    except (OSError, ValueError):
-        return None
-    return (top, common.parent) if is_its and common.name == ".git" else None
+def _has_store(folder: Path) -> bool:
+    return os.path.lexists(folder / FOLDER / "store")
 
 
 def _is_project(folder: Path) -> bool:

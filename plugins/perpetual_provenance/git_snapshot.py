@@ -36,7 +36,7 @@ PATCH = "code.patch"
 _NAMED = 10  # files of a sentence
 _TAIL_BYTES = 2_000  # of git's complaints
 _NO_REPOSITORY = "the project is in no git repository"
-_COMMANDS = ("rev-parse", "diff", "ls-files", "ls-tree", "hash-object", "update-index")
+_COMMANDS = ("rev-parse", "diff", "ls-files", "ls-tree", "hash-object", "update-index", "diff-files")
 EMPTY_TREE = {40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
                64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"}  # fmt: skip
 # Keys that decide how contents are compared and name no program.

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LIMITS", "Copies", "Limits"]
 
-RECORD = "isolated.json"  # beside the folder: what it was made of
 _NOT_LINKED = {".perpetual", ".git", "__pycache__"}
 _PIECE = 1 << 20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -72,11 +71,10 @@ class _File(TypedDict):
 class _Repository(TypedDict):
     path: str  # from the top, "" for the top itself
     commit: str | None
-    branch: str | None
-    objects: str
     index: str | None  # a blob
     sha256: bool  # the form of its objects
     exclude: str
+    modified: list[str] | None  # where filters are: the files that git takes for changed
 
 
 class _Code(TypedDict):
@@ -163,9 +161,13 @@ class Copies(Isolation):
             has_split = any(name.startswith("sharedindex.") for name in os.listdir(git.scratch / "git"))
             index = None if has_split else self._stored_index(git.scratch / "git" / "index")
             exclude = git.scratch / "git" / "info" / "exclude"
+            names = [entry.partition("\t")[2] for entry in tracked]
+            modified = None
+            if any(_names_filters(os.path.join(site.top, name)) for name in names if name.endswith(".gitattributes")):
+                modified = _names(git, [*base, "diff-files", "--name-only", "-z"], site.top, environment)
             repositories.append({
-                "path": path, "commit": site.commit, "branch": site.branch, "objects": os.path.realpath(site.objects),
-                "index": index, "sha256": config.get("extensions.objectformat") == "sha256",
+                "path": path, "commit": site.commit, "index": index, "modified": modified,
+                "sha256": config.get("extensions.objectformat") == "sha256",
                 "exclude": exclude.read_text("utf-8", "surrogateescape") if exclude.exists() else "",
             })  # fmt: skip
         inner = []
@@ -251,8 +253,11 @@ class Copies(Isolation):
     def check_out(self, key: str, folder: Path, cwd: str | None) -> None:
         """Lays the kept files out in `folder`, with links to what git ignores; refuses files that were altered."""
         code = self._code(key)
-        make_folder(self._place / "live")
-        write_atomic(self._place / "live" / folder.parent.name, "")  # until it is cleared
+        # The project may have been moved since.
+        code["top"] = str(self._root.parents[code["below"].count("/")] if code["below"] else self._root)
+        mark = self._place / "live" / folder.parent.name  # until it is cleared
+        make_folder(mark.parent)
+        write_atomic(mark, json.dumps({"key": key, "top": code["top"], "copied": {}}))
         _remove_tree(folder)
         make_folder(folder)
         made: dict[str, None] = {}
@@ -261,14 +266,14 @@ class Copies(Isolation):
             self._lay(item, code, os.path.join(folder, item["path"]))
         copied: dict[str, list[int]] = {}
         for repository in code["repositories"]:
-            ignored, options = _ignored(os.path.join(code["top"], repository["path"]).rstrip("/"))
-            links = self._link_data(code, repository["path"], ignored, str(folder), made, copied)
-            self._make_repository(repository, folder / repository["path"], links)
-            _refresh(folder / repository["path"], options)
+            here = _ignored(os.path.join(code["top"], repository["path"]).rstrip("/"))
+            links = self._link_data(code, repository["path"], here.ignored, str(folder), made, copied)
+            self._make_repository(repository, folder / repository["path"], here.objects, links)
+            _refresh(folder / repository["path"], here.options, repository["modified"])
         os.makedirs(folder / code["below"], exist_ok=True)
         if _leads_away(folder / code["below"] / (cwd or "."), folder):
             raise Conflict(f"the working directory {cwd} is ignored by git, so that no copy of it is made", hint=_HINT)
-        write_atomic(folder.parent / RECORD, json.dumps({"key": key, "copied": copied}))
+        write_atomic(mark, json.dumps({"key": key, "top": code["top"], "copied": copied}))
 
     def _code(self, key: str) -> _Code:
         gone = Conflict("the copy of the code that was approved is gone or was altered",
@@ -342,7 +347,7 @@ class Copies(Isolation):
                                hint=f"have it ignore their folders; or {_HINT}")  # fmt: skip
         return links
 
-    def _make_repository(self, repository: _Repository, folder: Path, links: Sequence[str]) -> None:
+    def _make_repository(self, repository: _Repository, folder: Path, objects: str, links: Sequence[str]) -> None:
         """Makes a repository that borrows the objects of the user's, so that git answers in a run as it did there."""
         os.makedirs(folder, exist_ok=True)
         own = folder / ".git"
@@ -352,7 +357,7 @@ class Copies(Isolation):
         settings += "[extensions]\n\tobjectformat = sha256\n" if repository["sha256"] else ""
         (own / "config").write_text(settings)
         (own / "HEAD").write_text(f"{repository['commit']}\n" if repository["commit"] else "ref: refs/heads/none\n")
-        (own / "objects" / "info" / "alternates").write_text(repository["objects"] + "\n", "utf-8", "surrogateescape")
+        (own / "objects" / "info" / "alternates").write_text(objects + "\n", "utf-8", "surrogateescape")
         patterns = [repository["exclude"], *("/" + re.sub(r"([\\*?\[!# ])", r"\\\1", link) for link in links), ""]
         (own / "info" / "exclude").write_text("\n".join(patterns), "utf-8", "surrogateescape")
         if repository["index"] is not None:
@@ -374,31 +379,43 @@ class Copies(Isolation):
 
     def clear(self, runs: Path, may_go_on: Callable[[str], bool], used: Callable[[], set[str]]) -> None:
         """Clears the folders of runs that are over, then what no record names of what was kept."""
-        for name in _listed(self._place / "live"):
-            if not may_go_on(name):
-                self._clear(runs / name / "work")
-                (self._place / "live" / name).unlink(missing_ok=True)
-        if _listed(self._place / "new"):
-            self._sweep(used)
-
-    def _clear(self, folder: Path) -> None:
-        """Removes what was laid out and is as it was; what the run has written or changed stays where it is."""
+        over = [name for name in _listed(self._place / "live") if not may_go_on(name)]
+        lock = FileLock(self._place / "lock")
+        if not (over or _listed(self._place / "new")) or not lock.acquire(blocking=False):
+            return  # or another process is at it
+        problems = []
         try:
-            record = json.loads(read_bytes(folder.parent / RECORD, limit=_LARGEST_LIST))
-            code: _Code | None = self._code(record["key"])
-        except (OSError, ValueError, KeyError, Conflict):
-            record, code = {"copied": {}}, None
+            for name in over:
+                try:
+                    self._clear(runs / name / "work", self._place / "live" / name)
+                    (self._place / "live" / name).unlink(missing_ok=True)
+                except OSError as problem:  # the others are cleared all the same
+                    problems.append(problem)
+            self._sweep(used)
+        finally:
+            lock.release()
+        if problems:
+            raise problems[0]
+
+    def _clear(self, folder: Path, mark: Path) -> None:
+        """Removes what was laid out and is as it was; what the run has written or changed stays where it is."""
+        top, copied, code = "", dict[str, list[int]](), None
+        try:
+            record = json.loads(read_bytes(mark, limit=_LARGEST_LIST))
+            top, copied = str(record["top"]), {**record["copied"]}
+            code = self._code(str(record["key"]))
+        except (OSError, ValueError, LookupError, TypeError, Conflict):
+            pass  # it is cleared as far as it is known what was laid out
         if not os.path.isdir(folder) or os.path.islink(folder):
             return
         files = {item["path"]: item for item in code["files"]} if code else {}
         for repository in code["repositories"] if code else []:
             _remove_tree(folder / repository["path"] / ".git", below=folder)
-        top = code["top"] if code else None
         for base, folders, names, at in os.fwalk(folder, topdown=False, follow_symlinks=False):
             below = os.path.relpath(base, folder)
             for name in (*names, *folders):
                 path = name if below == "." else os.path.join(below, name)
-                if _is_as_laid(path, name, at, files.get(path), record["copied"].get(path), top):
+                if _is_as_laid(path, name, at, files.get(path), copied.get(path), top):
                     os.unlink(name, dir_fd=at)
             for name in folders:
                 try:
@@ -412,24 +429,26 @@ class Copies(Isolation):
 
     def _sweep(self, used: Callable[[], set[str]]) -> None:
         """Removes what processes have kept that died before a record named it."""
-        with FileLock(self._place / "lock"):
-            marks = {name: _mark_of(self._place / "new" / name) for name in _listed(self._place / "new")}
-            dead = {name: key for name, (by, key) in marks.items() if by is None or not platform.is_alive(by)}
-            if not dead:
-                return
-            keys = used()
-            for name in _listed(self._place / "codes"):
-                if name.removesuffix(".json") not in keys | {key for _, key in marks.values()} - {*dead.values()}:
-                    (self._place / "codes" / name).unlink()
-            if len(dead) == len(marks):
-                self._sweep_blobs()
-            for name in dead:
-                (self._place / "new" / name).unlink()
+        marks = {name: _mark_of(self._place / "new" / name) for name in _listed(self._place / "new")}
+        dead = {name: key for name, (by, key) in marks.items() if by is None or not platform.is_alive(by)}
+        if not dead:
+            return
+        keys = used() | {key for name, (_, key) in marks.items() if name not in dead and key is not None}
+        for name in _listed(self._place / "codes"):
+            if name.removesuffix(".json") not in keys:
+                (self._place / "codes" / name).unlink()
+        if len(dead) == len(marks):
+            self._sweep_blobs()
+        for name in dead:
+            (self._place / "new" / name).unlink()
 
     def _sweep_blobs(self) -> None:
         needed: set[str] = set()
         for name in _listed(self._place / "codes"):
-            code = self._code(name.removesuffix(".json"))
+            try:
+                code = self._code(name.removesuffix(".json"))
+            except Conflict:
+                return  # what it needs is not known any more
             needed |= {item["sha256"] for item in code["files"] if item["mode"]}
             needed |= {each["index"] for each in code["repositories"] if each["index"] is not None}
         for part in _listed(self._place / "blobs"):
@@ -486,24 +505,51 @@ def _names(git: Git, words: Sequence[str], cwd: str, environment: Mapping[str, s
     return [name for name in data.decode("utf-8", "surrogateescape").split("\0") if name]
 
 
-def _ignored(top: str) -> tuple[list[str], list[str]]:
-    """Returns what git ignores in a work tree now, of folders that hold nothing else their names; and git's options."""
+class _Here(NamedTuple):
+    """A work tree now: what git ignores, of folders that hold nothing else their names alone."""
+
+    ignored: list[str]
+    options: list[str]  # of git, as its configuration has them
+    objects: str
+
+
+def _ignored(top: str) -> _Here:
     try:
         with TemporaryDirectory(prefix="perpetual-code-") as scratch, Git(Path(scratch)) as git:
             site, config = look(git, top)
             words = ["git", *overrides(config), "ls-files", "-z", "--others", "--ignored", "--exclude-standard",
                      "--directory", "--full-name", "--", ".", NOT_OURS]  # fmt: skip
-            return _names(git, words, site.top, borrowed(site, config, git.scratch)), overrides(config)
+            found = _names(git, words, site.top, borrowed(site, config, git.scratch))
+            return _Here(found, overrides(config), os.path.realpath(site.objects))
     except GitFailed as problem:
         raise Conflict(f"what git ignores cannot be read: {problem}", hint="try again: perpetual scan") from problem
 
 
-def _refresh(folder: Path, options: Sequence[str]) -> None:
-    """Has git note which files are those of the index, so that no look at the folder hashes all of them again."""
+def _names_filters(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return b"filter=" in file.read(KEPT.kept_file_bytes)
+    except OSError:
+        return False
+
+
+def _refresh(folder: Path, options: Sequence[str], modified: Sequence[str] | None) -> None:
+    """Has git note which files are those of the index, so that no look at the folder hashes all of them again.
+
+    Filters (Git LFS) are programs and are not started, so files that went through one are marked as unchanged, unless
+    they were among the `modified` ones.
+    """
     with TemporaryDirectory(prefix="perpetual-code-") as scratch, Git(Path(scratch)) as git:
         words = ["git", *options, "update-index", "-q", "--really-refresh"]
         environment = {**own_environment(folder / ".git"), "GIT_WORK_TREE": str(folder)}
         git.read(git.start(words, str(folder), environment))  # it fails where a file differs, which is known
+        if modified is None:
+            return
+        differing = _names(git, ["git", *options, "diff-files", "--name-only", "-z"], str(folder), environment)
+        fed = Path(scratch, "filtered")
+        fed.write_bytes(b"".join(os.fsencode(name) + b"\0" for name in differing if name not in {*modified}))
+        words = ["git", *options, "update-index", "--assume-unchanged", "-z", "--stdin"]
+        git.read(git.start(words, str(folder), environment, fed=fed))
 
 
 def _small_size(full: str) -> int | None:
@@ -570,13 +616,13 @@ def _remove_tree(path: Path, below: Path | None = None) -> None:
         shutil.rmtree(path)
 
 
-def _is_as_laid(path: str, name: str, at: int, item: _File | None, copied: list[int] | None, top: str | None) -> bool:
+def _is_as_laid(path: str, name: str, at: int, item: _File | None, copied: list[int] | None, top: str) -> bool:
     """Returns whether a file or link is one that was laid out and is as it was; of bytecode always."""
     try:
         seen = os.stat(name, dir_fd=at, follow_symlinks=False)
         if stat.S_ISLNK(seen.st_mode):
             target = os.readlink(name, dir_fd=at)
-            return (top is not None and target == os.path.join(top, path)) or (item is not None and not item["mode"])
+            return target == os.path.join(top, path) or (item is not None and not item["mode"])
         if not stat.S_ISREG(seen.st_mode):
             return False
         if name.endswith(".pyc") and "__pycache__" in path.split("/"):

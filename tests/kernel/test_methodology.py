@@ -53,6 +53,11 @@ def _flags(lab: Lab) -> tuple[str, ...]:
     return lab.hypotheses.get("h1").flags
 
 
+def _copied(lab: Lab) -> bool:
+    subprocess.run(["git", "init", "-q", lab.root], check=True)
+    return lab.experiments.propose(command="true").resources.isolate
+
+
 def _ranked(lab: Lab) -> str:
     """Which scorer is asked."""
     return type(lab.proposals.scorer).__name__
@@ -229,6 +234,7 @@ _KEYS: dict[str, tuple[dict[str, Any], Any, Callable[[Lab], Any], Any, Any]] = {
     "protected_paths": ({}, ["score.py"], _touching, False, True),
     "code_changes": ({}, "ask", _edited, "1", "code_changed"),
     "code_ignore": ({}, ["*.cfg"], _edited, "1", "0"),
+    "isolate": ({}, True, _copied, False, True),
     "kill_grace_s": ({}, 0.0, _grace, None, 9),
 }
 

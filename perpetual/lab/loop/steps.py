@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from perpetual.errors import Conflict, PerpetualError, Refused
+from perpetual.errors import Conflict, PerpetualError, Refused, UsageError
 from perpetual.lab.context import Context
 from perpetual.lab.engines.placing import Surveys, needs_driver
 from perpetual.lab.evidence.confidence import refold
@@ -73,13 +73,19 @@ def approve(ctx: Context) -> list[str]:
         return []
     most = methodology["auto_approve_max_run_hours"]
     approved = []
-    codes = CodeCheck(ctx).states_of(item.id for item in ctx.store.find(EXPERIMENT, status="proposed"))
+    check, refused = CodeCheck(ctx), set()
+    codes = check.states_of([])
+    for item in ctx.store.find(EXPERIMENT, status="proposed"):
+        try:
+            codes |= check.states_of([item.id])
+        except UsageError:  # approving it by hand says why no copy of its code can be kept
+            refused.add(item.id)
     with ctx.store.transaction() as tx:  # or another loop approves in between
         for experiment in tx.find(EXPERIMENT, status="proposed"):
             cost = experiment.body["design"]["cost_run_hours"]
             if most is not None and (cost is None or cost > most):
                 continue
-            if experiment.body["command"] is not None:
+            if experiment.body["command"] is not None and experiment.id not in refused:
                 approved.append(ExperimentRecords(ctx).bind(experiment.id, code=codes.get(experiment.id)).id)
     return approved
 

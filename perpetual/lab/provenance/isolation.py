@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perpetual.config import worktree_of
 from perpetual.errors import Conflict, PluginError
 from perpetual.lab.context import Context
 from perpetual.lab.engines.sight import folder_of, leftovers
@@ -19,6 +18,7 @@ from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, RunRow
 from perpetual.lab.ledger.experiments import argv_of
 from perpetual.records import ENDED
 from perpetual.toolkit.units import posix_of
+from perpetual.toolkit.worktrees import worktree_of
 
 if TYPE_CHECKING:
     from perpetual.documents.provenance import KeptCode
@@ -102,8 +102,8 @@ def clear(ctx: Context) -> None:
 
 def _may_go_on(ctx: Context, name: str) -> bool:
     """Returns whether anything may still use a run's folder: the run, a process that it left, or a late end."""
-    if (found := ctx.store.get(RUN, name)) is None:
-        return False
+    if (found := ctx.store.get(RUN, name)) is None or found.body["status"] not in ENDED:
+        return found is not None
     for run in ctx.store.find(RUN, experiment_id=found.body["experiment_id"]):
         if run.body.get("lives_in", run.id) == name and (run.body["status"] not in ENDED or leftovers(ctx, run)):
             return True

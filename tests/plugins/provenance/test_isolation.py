@@ -233,6 +233,51 @@ def test_a_copy_that_was_altered_starts_nothing(lab: Lab) -> None:
 
 
 @pytest.mark.slow
+def test_files_behind_a_filter_are_as_they_lie_and_unchanged(lab: Lab) -> None:
+    git(lab.root, "config", "filter.up.clean", "tr a-z A-Z")  # as Git LFS: what git keeps is not what lies there
+    (lab.root / ".gitattributes").write_text("*.dat filter=up\n")
+    (lab.root / "x.dat").write_text("small\n")
+    (lab.root / "y.dat").write_text("other\n")
+    os.utime(lab.root / "x.dat", (1_700_000_000, 1_700_000_000))  # or git would not trust its index
+    git(lab.root, "add", "-A")
+    git(lab.root, "commit", "-qm", "two")
+    (lab.root / "y.dat").write_text("changed\n")
+    plain = approved(lab, "cat x.dat y.dat", isolate=False, metric=None, direction=None)
+    copied = approved(lab, "cat x.dat y.dat", metric=None, direction=None)
+    first, second = ended(lab, *lab.runs.launch(plain.id), *lab.runs.launch(copied.id))
+    assert (lab.runs.log_dir(second.id) / "stdout.log").read_text() == "small\nchanged\n"
+    assert "x.dat" not in (lab.runs.log_dir(second.id) / "code.patch").read_text()
+    assert first.versions == second.versions
+
+
+@pytest.mark.slow
+def test_odd_names_and_modes_are_kept(lab: Lab) -> None:
+    odd = os.fsdecode(b"odd \xff\n*name.txt")
+    (lab.root / odd).write_text("odd")
+    (lab.root / "tool.sh").write_text("ls -1 | wc -l; test -x tool.sh && cat odd*\n")
+    (lab.root / "tool.sh").chmod(0o755)
+    (lab.root / "link").symlink_to("notes.txt")
+    (lab.root / "out").symlink_to("../elsewhere")
+    git(lab.root, "add", "-A")
+    (lab.root.parent / "elsewhere").write_text("")
+    made = approved(lab, "sh -c './tool.sh; cat link out'", metric=None, direction=None)
+    (run,) = ended(lab, *lab.runs.launch(made.id))
+    assert run.status == "done", (lab.runs.log_dir(run.id) / "stderr.log").read_text()
+    assert (lab.runs.log_dir(run.id) / "stdout.log").read_text().endswith("oddfirst\n")
+    assert not (lab.runs.log_dir(run.id) / "work").exists()
+
+
+@pytest.mark.slow
+def test_a_project_that_was_moved_runs_what_was_approved(lab: Lab) -> None:
+    approved(lab)
+    moved = lab.root.rename(lab.root.parent / "moved")
+    with Lab.open(moved) as other:
+        other.trust.accept(other.trust.review().digest)
+        (run,) = ended(other, *other.runs.launch("e1"))
+        assert says(other, run) == "says: approved data first"
+
+
+@pytest.mark.slow
 def test_editable_installs_mean_the_copy(lab: Lab, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
     (site,) = (tmp_path / "env" / "lib").glob("python3*/site-packages")
