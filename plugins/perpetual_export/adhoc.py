@@ -189,7 +189,7 @@ def _begin(
     make_folder(made)
     write_atomic(made / FACTS, dump_json(facts), durable=False)
     lock = open_locked(made / LOCK)
-    assert lock is not None  # nobody else knows the name
+    assert lock is not None  # no other process knows the name
     folder = made.with_name(name)
     os.rename(made, folder)  # a scan sees it whole, and held
     run.begin(folder, lock)

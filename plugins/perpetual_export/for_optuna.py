@@ -23,7 +23,7 @@ class Trial(Protocol):
 
     @property
     def values(self) -> Sequence[float] | None:
-        """Its objectives; None where it has none."""
+        """Returns its objectives; None where it has none."""
 
 
 class Study(Protocol):
@@ -31,7 +31,7 @@ class Study(Protocol):
 
     @property
     def directions(self) -> Sequence[Enum]:
-        """Which way each objective is better."""
+        """Returns which way each objective is better."""
 
 
 class TrialLogger:

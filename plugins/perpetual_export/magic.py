@@ -8,7 +8,7 @@
     print("val_loss:", 2.3 + random.gauss(0, 0.01))
 
 The cell is a program of its own: it sees no variable of the notebook. Its text becomes a file of the project, named by
-its content. Running the cell proposes that program; who runs it is the person who approves it.
+its content. Running the cell proposes that program and approves it in the name of the person at the notebook.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def load_ipython_extension(ipython: Shell) -> None:
     """Registers `%%perpetual`; called by `%load_ext perpetual`."""
 
     def perpetual(line: str, cell: str | None = None) -> CellRuns | None:
-        """Run the cell as a supervised run; `%perpetual` lists the options."""
+        """Runs the cell as a supervised run; `%perpetual` lists the options."""
         try:
             return run_cell(line if cell is not None else "--help", cell or "", ipython.user_ns)
         except PerpetualError as problem:

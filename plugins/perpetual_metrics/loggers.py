@@ -3,7 +3,7 @@
 TensorBoard's event files, W&B's offline files, MLflow's folder store, and tables as the CSV loggers of Lightning and
 Keras write them. Only files that changed since the run began are its. The last value of a name is the run's. A file in
 the run's own folder counts before one in the working directory. Where several runs of a library wrote there and
-disagree about a name, nobody can say which is meant: TensorBoard's folders then become part of the name (`train/loss`),
+have a name, it is not known which is meant: TensorBoard's folders then become part of the name (`train/loss`),
 a name of other loggers is left out.
 """
 

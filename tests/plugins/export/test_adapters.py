@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -29,7 +30,7 @@ def test_optuna_s_trials_are_lines(lines: Lines) -> None:
     optuna = pytest.importorskip("optuna")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
-    def objective(trial: optuna.Trial) -> float:
+    def objective(trial: Any) -> float:
         x = trial.suggest_float("x", 0, 1)
         if trial.number == 1:
             raise optuna.TrialPruned
@@ -158,3 +159,13 @@ print(book.cells[2].outputs[-1]["data"]["text/html"], book.cells[3].outputs[-1][
     assert "r1" in done.stdout
     assert "loss: 2.5" in done.stdout
     assert done.stdout.count("<table>") == 2
+
+
+def test_the_recipes_are_python() -> None:
+    """Libraries that are not installed here: at least what stands on the page can be parsed."""
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "notebooks.md").read_text()
+    recipes = re.findall(r'^```python title="(for_\w+\.py)"\n(.*?)^```', page, re.M | re.S)
+    assert [name for name, _ in recipes] == ["for_lightning.py", "for_transformers.py", "for_keras.py"]
+    for name, text in recipes:
+        assert "perpetual.log(" in text
+        compile(text, name, "exec")

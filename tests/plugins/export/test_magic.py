@@ -25,7 +25,7 @@ def shell() -> Any:
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
-    shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
+    shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))  # type: ignore[no-untyped-call]
     shell.run_line_magic("load_ext", "perpetual")
     return shell
 
