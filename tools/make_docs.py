@@ -296,8 +296,9 @@ with Lab.init(".", name="warm-up") as lab:
 
 - **Answers.** Methods return frozen records of `perpetual.records`, or documents: dicts with the keys under
   [Answers](#answers).
-- **Pages.** `list` returns a `Listing`: `items`, at most `limit` of them, and `next_cursor`, the `cursor` of the next
-  page. It is None on the last page.
+- **Pages.** `list` returns a `Listing`, which iterates over its records: `items`, at most `limit` of them, and
+  `next_cursor`, the `cursor` of the next page. It is None on the last page. `all` yields the records of every page.
+- **Notebooks.** Records and listings are shown as tables: [notebooks](how-to/notebooks.md).
 - **Errors.** Every error is a `perpetual.errors.PerpetualError` with `code`, `message` and `hint`. Methods that read an
   id raise NotFound for an unknown one. Methods that write raise TransientError if the store's lock stays taken. In a
   project that is held ([untrusted projects](how-to/untrusted-projects.md)) they raise NotPermitted; `lab.runs.kill`
@@ -349,10 +350,13 @@ def _named(address: str) -> type:
 
 def members(home: type) -> dict[str, Any]:
     """Returns the public methods and properties of a class by name: what makes records first, then as its source."""
+    from perpetual.records import Paged
+
     kinds = (property, staticmethod, classmethod)
     found = {
         name: value
-        for name, value in vars(home).items()
+        for part in (home, *(Paged for base in home.__bases__ if base is Paged))
+        for name, value in vars(part).items()
         if (name[0] != "_" or name == "__call__") and (inspect.isfunction(value) or isinstance(value, kinds))
     }
     return dict(sorted(found.items(), key=lambda item: item[0] not in _MAKES))
@@ -433,7 +437,9 @@ def _api_record(record: type) -> list[str]:
     module = inspect.getsource(importlib.import_module(record.__module__))
     (node,) = [node for node in ast.parse(module).body if record.__name__ in _defined(node)]
     source = (ast.get_source_segment(module, node) or "").partition("\n    def ")[0].partition("\n    @")[0]
-    fields = source.replace(f'    """{record.__doc__}"""\n\n', "").rstrip()
+    fields = (
+        source.replace("(Shown)", "").replace("(Shown, ", "(").replace(f'    """{record.__doc__}"""\n\n', "").rstrip()
+    )
     return [f"### {record.__name__}", "", *api_text(record), "```python", fields, "```", ""]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Generic, TypeVar, overload
 
@@ -22,13 +23,12 @@ class Shown:
         return str(import_module("perpetual_export.html").html_of(self))
 
 
+@dataclass(frozen=True, slots=True)
 class Listing(Shown, Sequence[T]):
     """A page of records, which it iterates over; `next_cursor` is None on the last page."""
 
-    __slots__ = ("items", "next_cursor")
-
-    def __init__(self, items: tuple[T, ...], next_cursor: str | None) -> None:
-        self.items, self.next_cursor = items, next_cursor
+    items: tuple[T, ...]
+    next_cursor: str | None
 
     @overload
     def __getitem__(self, place: int) -> T: ...
@@ -39,9 +39,6 @@ class Listing(Shown, Sequence[T]):
 
     def __len__(self) -> int:
         return len(self.items)
-
-    def __repr__(self) -> str:
-        return f"Listing(items={self.items!r}, next_cursor={self.next_cursor!r})"
 
 
 def every(pages: Callable[..., Listing[T]], **filters: str | int | None) -> Iterator[T]:
