@@ -78,6 +78,7 @@ def _of_effect(effect: Effect) -> str:
     value, low, high = effect["value"], effect["low"], effect["high"]
     about = f"about {_plain(value)} {'better' if value >= 0 else 'worse'}"
     between = "" if low is None or high is None else f", between {_signed(low)} and {_signed(high)}"
+    between += " better" if between and low is not None and high is not None and low < 0 < high else ""
     runs = f"{effect['n']} run{'' if effect['n'] == 1 else 's'}"
     others = f" against {effect['n_baseline']}" if effect["n_baseline"] else ""
     return f"{about}{between}; {runs}{others}"

@@ -75,6 +75,15 @@ def add(
     )
 
 
+_NEEDS = {"confirmation": "needs a confirmation", "full_scale": "needs full scale", "evidence": "needs more runs"}
+
+
+def _waits(item: dict[str, Any]) -> str:
+    """Returns why a hypothesis past a threshold is open."""
+    needs = item["needs"]
+    return f", {_NEEDS.get(needs, 'held open by lost runs')}" if needs and item["status"] == "open" else ""
+
+
 def _next(id: str, prediction: Prediction) -> str:
     """Returns how the claim is proposed; before that its baseline, where an effect is to be measured against one."""
     first = " --claim none --title baseline" if prediction.mde is not None and prediction.baseline is None else ""
@@ -112,6 +121,7 @@ def list_(
             item["status"]
             + _by_hand(item)
             + (", stale" if is_stale(item["flags"]) else "")
+            + _waits(item)
             + ", archived" * item["archived"],
             effect_cell(item["effect"], item["prediction"]["direction"]),
             f"{item['confidence']:.3f}",

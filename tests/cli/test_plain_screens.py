@@ -42,3 +42,14 @@ def test_a_claim_without_a_baseline_says_how_to_make_one(project: Path, capsys: 
     assert "next: perpetual propose -h h1 --claim none --title baseline --command" in text
     assert "--claim none" in shown(capsys, "propose", "-h", "h1", "--command", "true", code=2)
     assert "e1  proposed for h1" in shown(capsys, "propose", "-h", "h1", "--claim", "none", "--command", "true")
+
+
+def test_a_list_says_why_a_claim_past_the_threshold_is_open(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Lab.open() as lab:
+        lab.settings.set_methodology("require_confirmation", "true")
+        h = lab.hypotheses.add("it helps", metric="acc", direction="max", mde=0.1, baseline=0.5)
+        command = "sh -c 'echo acc=0.9$PERPETUAL_SEED'"
+        made = lab.experiments.propose(h.id, command=command, noise=0.01, replicates=3)
+        lab.experiments.approve(made.id)
+        lab.wait([item.id for item in lab.runs.launch(made.id, every=True)], timeout_s=60)
+    assert "open, needs a confirmation" in shown(capsys, "hypotheses", "list")

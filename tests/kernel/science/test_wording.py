@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -84,3 +85,8 @@ def test_what_differs_is_named_where_baseline_and_claim_are_not_comparable() -> 
     found = judge({"mde": 0.3}, BASE, [{"value": value} for value in (0.6, 0.5)], {})
     said = sentence(found, "open", mde=0.3, stale="code and data")
     assert said.startswith("Undecided, as baseline and claim ran on other code and data: about 0.5")
+
+
+def test_an_interval_around_nothing_says_which_end_is_better() -> None:
+    said = told([0.16, 0.1, 0.2])
+    assert re.search(r"between [\d.e-]+ worse and [\d.e-]+ better;", said), said
