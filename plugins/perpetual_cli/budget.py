@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["budget"]
 
+_LISTED = 10  # lines of a table
 _SHOWN = 0.0005  # hours: what would be shown as 0 is left out
 _UNLIMITED = ("none", "null", "unlimited")
 
@@ -56,7 +57,18 @@ def _show(cli: CliContext, *, in_full: bool = True) -> None:
     )
     for name, lines in tables:
         if lines:
-            cli.table((name, "runs", "GPU-hours", "run time"), [_row(key, line) for key, line in lines.items()])
+            kept = [*lines] if name == "day" else sorted(lines, key=lambda key: _cost(lines[key]), reverse=True)
+            kept = kept[-_LISTED:] if name == "day" else kept[:_LISTED]
+            cli.table(
+                (name, "runs", "GPU-hours", "run time"), [_row(key, line) for key, line in lines.items() if key in kept]
+            )
+            if len(kept) < len(lines):
+                which = "newest" if name == "day" else "most expensive"
+                click.echo(f"the {len(kept)} {which} of {len(lines)}; --json has all")
+
+
+def _cost(line: Spent) -> tuple[float, float]:
+    return line["gpu_hours"], line["run_hours"]
 
 
 def _totals(shown: Totals, room_run_hours: float | None) -> str:

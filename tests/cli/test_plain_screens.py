@@ -53,3 +53,19 @@ def test_a_list_says_why_a_claim_past_the_threshold_is_open(project: Path, capsy
         lab.experiments.approve(made.id)
         lab.wait([item.id for item in lab.runs.launch(made.id, every=True)], timeout_s=60)
     assert "open, needs a confirmation" in shown(capsys, "hypotheses", "list")
+
+
+def test_a_long_budget_shows_what_costs_most(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Lab.open() as lab:
+        for number in range(12):
+            made = lab.experiments.propose(command="sleep 0.3" if number == 7 else "true", title=f"n{number}")
+            lab.experiments.approve(made.id)
+            lab.wait([run.id for run in lab.runs.launch(made.id)], timeout_s=60)
+        hours = {key: item["run_hours"] for key, item in lab.budget.show()["by_experiment"].items()}
+    text = shown(capsys, "budget")
+    assert "the 10 most expensive of 12; --json has all" in text
+    least = sorted(hours, key=lambda key: hours[key])[0]
+    listed = [line.split()[0] for line in text.splitlines() if line.startswith(" e") and line.split()[0] in hours]
+    assert "e8" in listed
+    assert least not in listed
+    assert len(listed) == 10

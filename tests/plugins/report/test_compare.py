@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -16,6 +16,8 @@ from perpetual_report.comparison import compare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from perpetual.documents.ledger import Effect
 
 
 def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
@@ -145,7 +147,7 @@ def test_runs_that_are_alike_in_pairs_are_not_called_the_same_everywhere(project
             base = {"baseline": made.id, "mde": 0.1}
             lab.experiments.approve(made.id)
             lab.wait([item.id for item in lab.runs.launch(made.id, every=True)], timeout_s=60)
-        pair = pair_of(compare(lab, ["e1", "e2"]), "draw")  # type: ignore[arg-type]
+        pair = pair_of(compare(lab, ["e1", "e2"]), "draw")
     assert (pair["paired"], pair["verdict"]) == (True, "the same in every pair")
 
 
@@ -172,4 +174,4 @@ def test_an_effect_says_why_it_is_not_the_difference_of_the_means(project: Path)
         "e2 against e1, e3 against e1 are not the difference of the means: runs on a seed that both have count as pairs"
     )
     assert effect is not None
-    assert "4 runs of 2 designs as one arm against 4 of e1" in effect_in_words(effect, "max")
+    assert "4 runs of 2 designs as one arm against 4 of e1" in effect_in_words(cast("Effect", effect), "max")
