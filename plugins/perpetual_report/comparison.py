@@ -82,7 +82,7 @@ def compare(lab: Lab, ids: Sequence[str], *, metrics: Sequence[str] = (), agains
         for a, b in _paired(arms, base)
         if (pair := _claimed(a, b, name, effects) or _pair(a, b, name)) is not None
     ]
-    notes += _pooled_otherwise(shown, pairs)
+    notes += [*_pooled_otherwise(shown, pairs), *_repeated(shown)]
     if base is None and len(pairs) > _MANY_PAIRS:
         notes.append(f"{len(pairs)} pairs are many: --metric NAME shows one metric, --against ID pairs with one arm")
     return {
@@ -138,6 +138,14 @@ def _pooled_otherwise(arms: Sequence[ComparedArm], pairs: Iterable[ComparedPair]
         found.setdefault(why, []).append(f"{pair['a']} against {pair['b']}")
     for why, named in found.items():
         yield f"{', '.join(named)} {'is' if len(named) == 1 else 'are'} not the difference of the means: {why}"
+
+
+def _repeated(arms: Sequence[ComparedArm]) -> Iterable[str]:
+    """Yields the arms whose runs all measured one value, which says as much as one run."""
+    for arm in arms:
+        for metric, it in arm["metrics"].items():
+            if it["n"] < len(it["values"]):
+                yield f"{arm['id']}: {len(it['values'])} runs measured {metric} exactly {it['mean']:g}: counted as one"
 
 
 def _stale(arms: Sequence[Arm]) -> Iterable[str]:

@@ -51,6 +51,8 @@ def test_seeds_are_folded_and_a_winner_needs_an_interval(lab: Lab) -> None:
     assert (pair["better"], pair["separable"], pair["verdict"]) == ("e2", True, "e2 is better")
     assert pair["low"] < pair["difference"] < pair["high"]
     assert pair_of(answer, "steps")["verdict"] == "the same in every run"
+    steps = answer["arms"][1]["metrics"]["steps"]
+    assert f"e2: 3 runs measured steps exactly {steps['mean']:g}: counted as one" in answer["notes"]
     one = pair_of(compare(lab, ["e2", "e3"]), "loss")
     assert (one["better"], one["low"], one["verdict"]) == (None, None, "not separable at this n (3 and 1)")
 
