@@ -15,8 +15,8 @@ from perpetual.brief import for_agents
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.family import tested
 from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, NOTE, RUN, ExperimentRow, HypothesisRow, NoteRow
-from perpetual.lab.ledger.tagged import tagged
 from perpetual.lab.ledger.runs import RunRecords
+from perpetual.lab.ledger.tagged import tagged
 from perpetual.lab.permissions import for_agent, shown_version
 from perpetual.lab.state_token import Present
 from perpetual.lab.trust_questions import held_items
