@@ -5,6 +5,7 @@ Each row rests on the runs that evidence counts. Rows come from a cache that is 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -56,6 +57,11 @@ class Board:
         start = None if since is None else _start(since, now)
 
         def answer(rows: _Rows) -> Leaderboard:
+            if not rows.numbers():
+                return {
+                    "items": [], "total": 0, "columns": [], "sort": None, "direction": None, "note": None,
+                    "next_cursor": None,
+                }  # fmt: skip
             keys = rows.keys()
             numbers = _matching(rows, tag=tag, status=status, hypothesis_id=hypothesis_id, start=start)
             if where is not None:
@@ -123,7 +129,8 @@ class _RowsHere:
 
     def keys(self) -> Keys:
         rows = self._rows.values()
-        return Keys((name for row in rows for name in row["metrics"]), (name for row in rows for name in row["params"]))
+        metrics = [name for row in rows for name in row["metrics"]]
+        return Keys([*metrics, *self.declared()], [name for row in rows for name in row["params"]])
 
     def numbers(self) -> list[int]:
         return [*self._rows]
@@ -317,7 +324,13 @@ def _why_not(run: RunBody) -> str | None:
 
 
 def _spread(values: Sequence[float]) -> Spread:
-    folded = mean_of(values)
+    try:
+        folded = mean_of(values)
+    except OverflowError:  # a diverged run may print any number
+        size = max(map(abs, values))
+        folded = mean_of([value / size for value in values])
+        sd = None if folded.sd is None else folded.sd * size
+        return {"mean": folded.mean * size, "sd": sd if sd is not None and math.isfinite(sd) else None, "n": folded.n}
     return {"mean": folded.mean, "sd": folded.sd, "n": folded.n}
 
 
@@ -364,16 +377,16 @@ class _Order:
         column = rows.column(self.key)
         self._have = [number for number in numbers if number in column]
         if self._is_by_mean:
-            self.direction = self._declared(self.key.name, rows.directions(self.key.name))
+            self.direction = self._declared(self.key.name, numbers, rows.directions(self.key.name))
         self.numbers = _ordered(numbers, column, self.key, descending=reverse ^ (self.direction == "max"))
 
     @property
     def _is_by_mean(self) -> bool:
         return self.key is not None and self.key.kind == "metric" and self.key.part == "mean"
 
-    def _declared(self, name: str, directions: Mapping[int, object]) -> str | None:
+    def _declared(self, name: str, numbers: Sequence[int], directions: Mapping[int, object]) -> str | None:
         """Returns the direction in which the metric is better, if the designs of the rows agree on one."""
-        found = {str(directions[number]) for number in self._have if number in directions}
+        found = {str(directions[number]) for number in numbers if number in directions}
         if len(found) > 1:
             self._said = f"designs differ in whether more {name} is better: they are in order of size"
         elif not found:
@@ -427,8 +440,8 @@ def _only_metric(rows: _Rows) -> str:
 
 def _label(key: Key, keys: Keys) -> str:
     """Returns a key as it is asked for."""
-    is_both = key.name in keys.metrics and key.name in keys.params
-    return f"{key.kind}.{key.label}" if is_both and key.kind != "field" else key.label
+    is_plain = key.kind == "field" or keys.is_plain(key.name)
+    return key.label if is_plain else f"{key.kind}.{key.label}"
 
 
 def _differing(rows: Sequence[Row], sort: Key | None) -> list[str]:

@@ -130,9 +130,10 @@ class CachedRows:
         self._found, self.state = found, state
 
     def keys(self) -> Keys:
-        """Returns the names of all metrics and parameters."""
+        """Returns the names of all metrics, measured or declared, and of all parameters."""
         rows = self._found.execute("SELECT DISTINCT kind, name FROM value WHERE kind IN ('metric', 'param')").fetchall()
-        return Keys((name for kind, name in rows if kind == "metric"), (name for kind, name in rows if kind == "param"))
+        metrics = [name for kind, name in rows if kind == "metric"]
+        return Keys([*metrics, *self.declared()], [name for kind, name in rows if kind == "param"])
 
     def numbers(self) -> list[int]:
         """Returns the number of each row, in order."""

@@ -18,6 +18,7 @@ _INTEGER = re.compile(r"[-+]?(?:0|[1-9]\d{0,14})")
 _FLOAT = re.compile(r"[-+]?(?:(?:0|[1-9]\d{0,29})(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][-+]?\d{1,3})?")
 _SETTING = re.compile(r"[+~]{0,2}[A-Za-z_][\w.-]*(?:[/@][\w.-]+)*")
 _LONGEST = 200  # characters of a value in a table
+_LARGEST = 2**53  # whole numbers beyond it are texts: not every reader of JSON keeps them
 _MOST = 200  # parameters of one experiment
 
 
@@ -92,7 +93,7 @@ def parameters(command: str | None, config: Mapping[str, object], env: Mapping[s
         if len(found) >= _MOST:
             break
         short = name.partition(".")[2] if name.startswith(("config.", "env.")) else name
-        found[name if short in found else short] = typed(value)
+        found[_clean(name if short in found else short)] = typed(value)
     return found
 
 
@@ -113,16 +114,21 @@ def _named(
             yield from flat(f"{source}.{key}", item).items()
 
 
+def _clean(text: str) -> str:
+    """Returns the text with what no file can hold replaced."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def typed(value: object) -> object:
-    """Returns a text that writes a finite number as that number, and a long value cut, told from others by a hash."""
+    """Returns a text that writes a finite number as that number, and a long value cut, with a hash of the whole."""
     if isinstance(value, str):
         if _INTEGER.fullmatch(value):
             return int(value)
         if _FLOAT.fullmatch(value) and math.isfinite(number := float(value)):
             return number
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) <= _LARGEST):
         return value
-    text = value if isinstance(value, str) else str(value)
+    text = _clean(value if isinstance(value, str) else str(value))
     if len(text) <= _LONGEST:
         return text
     return f"{text[: _LONGEST - 12]}...#{sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"

@@ -91,7 +91,7 @@ def _query(
     since: Annotated[str | None, "Proposed since a time (ISO 8601, UTC), or so long ago: 12h, 7d."] = None,
     limit: Annotated[int, "How many rows, up to 100."] = _ROWS,
 ) -> QueryAnswer:
-    """Leaderboard of experiments: mean, sd and n of metrics, parameters, effect. It shows; evidence decides.
+    """Shows experiments in order, with mean, sd and n of their metrics, parameters and effect. Evidence decides.
 
     The best of many looks better than it is: see `note`.
     """

@@ -63,6 +63,10 @@ class Keys:
     def __init__(self, metrics: Iterable[str], params: Iterable[str]) -> None:
         self.metrics, self.params = dict.fromkeys(metrics), dict.fromkeys(params)
 
+    def is_plain(self, name: str) -> bool:
+        """Returns whether the name alone says which key is meant."""
+        return name not in FIELDS and not (name in self.metrics and name in self.params)
+
     def find(self, text: str, where: str = "") -> Key:
         """Returns the key of that name, `metric.` or `param.` before it where there are both.
 
@@ -77,7 +81,7 @@ class Keys:
             return found[0]
         if found:
             raise UsageError(f"{text!r}{where} is a metric and a parameter", hint=f"say metric.{text} or param.{text}")
-        known = [*self.metrics, *self.params, *FIELDS]
+        known = [*dict.fromkeys([*self.metrics, *self.params, *FIELDS])]
         near = get_close_matches(text, known, n=3, cutoff=0.5)
         listed = ", ".join(known[:_NAMED]) + (", ..." if len(known) > _NAMED else "")
         hint = f"did you mean {', '.join(near)}?" if near else f"there is {listed}"
@@ -92,7 +96,7 @@ class Keys:
         if text in self.params:
             yield Key("param", text)
         stem, _, part = text.rpartition(".")
-        if part in _PARTS and stem in self.metrics and text not in self.params:
+        if part in _PARTS and stem in self.metrics and text not in {*self.params, *self.metrics}:
             yield Key("metric", stem, part)
         if kind in ("metric", "param") and text not in self.params and text not in self.metrics:
             if kind == "param" and rest in self.params:

@@ -259,7 +259,10 @@ def test_a_backup_that_was_put_back_is_seen(lab: Lab, study: Path, tmp_path: Pat
         assert other.runs.table()["items"] == fresh(other)
 
 
-@pytest.mark.parametrize("harm", ["cut", "garbage", "empty", "tables", "body", "folder"])
+_SLOW = [pytest.param(harm, marks=pytest.mark.slow) for harm in ("garbage", "empty", "folder")]
+
+
+@pytest.mark.parametrize("harm", ["cut", "tables", "body", *_SLOW])
 def test_a_broken_cache_is_rebuilt(lab: Lab, own_cache: Path, harm: str) -> None:
     wanted = lab.runs.table(sort="loss")
     path = cache_file(own_cache)
@@ -289,6 +292,7 @@ def test_a_place_that_takes_no_cache_changes_no_answer(
     assert lab.runs.table(sort="loss") == wanted
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_the_state_before(lab: Lab, study: Path, own_cache: Path) -> None:
     lab.runs.table()
     code = (
