@@ -8,7 +8,8 @@ and each live run. Elsewhere, with `--plain`, NO_COLOR or a dumb terminal, one l
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Run
 
-__all__ = ["LIVE", "Earlier", "Interrupted", "earlier_like", "ended_line", "left_s", "live_columns", "plain_option",
-           "shown_seconds", "wait_for"]  # fmt: skip
+__all__ = ["LIVE", "Earlier", "Interrupted", "earlier_like", "ended_line", "going_on", "left_s", "live_columns",
+           "plain_option", "shown_seconds", "wait_for"]  # fmt: skip
 
 LIVE = ("queued", "launching", "running")
 _MOST_LINES = 8  # live runs
@@ -77,10 +78,16 @@ def wait_for(
     def tick() -> None:
         shown.update(lab.runs.named(ids))
 
+    with going_on(lab, ids), shown:
+        lab.wait(ids, timeout_s=timeout_s, say=shown.say, tick=None if cli.as_json else tick)
+    return lab.runs.named(ids)
+
+
+@contextmanager
+def going_on(lab: Lab, ids: Sequence[str]) -> Iterator[None]:
+    """Raises Interrupted where Ctrl-C ends the block, which started or awaits the runs that these ids name."""
     try:
-        with shown:
-            lab.wait(ids, timeout_s=timeout_s, say=shown.say, tick=None if cli.as_json else tick)
-        return lab.runs.named(ids)
+        yield
     except KeyboardInterrupt:
         raise _interrupted(lab, ids) from None
 

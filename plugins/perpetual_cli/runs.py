@@ -99,8 +99,8 @@ def run(
 ) -> int:
     """Start the next missing replicate of the approved experiment ID; what must wait is queued.
 
-    With a COMMAND alone, record a baseline or an exploration: an experiment without a claim, approved by the person
-    who types it. COMMAND after ID is for an experiment that has none: typing it approves it. Quote it, or put it after
+    With a COMMAND alone, record a baseline or an exploration: an experiment without a claim, which typing it approves.
+    COMMAND after ID is for an experiment that has none: typing it approves it. Quote it, or put it after
     `--`. A word of an id's form, such as e12, is always an id.
     """
     spec: Spec = {"replicates": replicates, "metric": metric, "direction": direction, "title": title,

@@ -24,7 +24,7 @@ from perpetual.api import (
 from perpetual.science.versions import is_stale
 from perpetual.toolkit.units import counted, finite, seconds_of, shown_bytes, shown_hours
 from perpetual_cli.adhoc import is_id
-from perpetual_cli.progress import LIVE, plain_option, wait_for
+from perpetual_cli.progress import LIVE, going_on, plain_option, wait_for
 from perpetual_try.trial import (
     MOST,
     REPLICATES,
@@ -205,7 +205,7 @@ def _is_at_terminal(cli: CliContext) -> bool:
 
 
 class _Asks:
-    """Asks a person for what the baseline does not say; answers None where nobody is there to ask."""
+    """Asks a person for what the baseline does not say; answers None where no terminal is there."""
 
     def __init__(self, cli: CliContext) -> None:
         self._cli = cli
@@ -273,7 +273,7 @@ def _smoked(cli: CliContext, trial: Trial, seconds: float, manner: _Manner) -> S
 
 
 def _go_on(cli: CliContext, id: str, manner: _Manner) -> int:
-    """Goes on with a trial that there is: approved by the person who is asked, or says --yes."""
+    """Goes on with a trial that there is: a person at the terminal approves it, or --yes."""
     root = trial_of(cli.lab, id)
     waiting = [item for item in members(cli.lab, root) if item.status == "proposed"]
     for item in waiting:
@@ -334,24 +334,32 @@ def _followed(cli: CliContext, id: str, tested: Smoke | None, manner: _Manner, *
 
 
 def _all_started(cli: CliContext, root_id: str, manner: _Manner) -> Refused | None:
-    """Starts every missing run of a trial and waits for all; returns the budget's refusal where some do not fit."""
+    """Starts every missing run of a trial and waits for all; returns the budget's refusal where some do not fit.
+
+    What ended runs did not use of the budget is free for the next ones.
+    """
     lab = cli.lab
-    short: Refused | None = None
-    started: list[str] = []
-    parts = members(lab, trial_of(lab, root_id))
-    for item in parts:
-        try:
-            runs = start(lab, item.id)
+    while True:
+        parts = [item.id for item in members(lab, trial_of(lab, root_id))]
+        started: list[str] = []
+        short: Refused | None = None
+        for id in parts:
+            try:
+                with going_on(lab, parts):
+                    runs = start(lab, id)
+            except Refused as problem:
+                short = problem
+                continue
             _warn(cli, runs)
             started += [run.id for run in runs]
-        except Refused as problem:
-            if not lab.runs.named([part.id for part in parts]):
-                raise
-            short = problem
-    live = [run.id for run in lab.runs.named([item.id for item in parts]) if run.status in LIVE]
-    wait_for(cli, [*dict.fromkeys([*started, *live])], plain=manner.plain, are_new=True)
-    missing = sum(item.design.replicates for item in parts) - len(lab.runs.named([item.id for item in parts]))
-    return short or (Refused("the budget does not hold all runs") if missing > 0 else None)
+        known = lab.runs.named(parts)
+        if short is not None and not known:
+            raise short
+        live = [run.id for run in known if run.status in LIVE]
+        wait_for(cli, [*dict.fromkeys([*started, *live])], plain=manner.plain, are_new=True)
+        missing = sum(lab.experiments.get(id).design.replicates for id in parts) - len(lab.runs.named(parts))
+        if missing <= 0 or not (started or live):
+            return short if missing > 0 else None
 
 
 def _warn(cli: CliContext, started: Sequence[Run]) -> None:
@@ -364,7 +372,7 @@ def _warn(cli: CliContext, started: Sequence[Run]) -> None:
 
 
 def _plan_text(found: TryPlan) -> str:
-    """Returns what is to run, for the person who answers for it."""
+    """Returns what is to run, as a person approves it."""
     runs = counted(found["replicates"], "run")
     head = "try" if found["experiment"] is None else f"go on with {found['experiment']} ({found['status']})"
     env = " ".join(f"{name}={value}" for name, value in found["env"].items())

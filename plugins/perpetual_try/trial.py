@@ -382,7 +382,7 @@ def start(lab: Lab, id: str) -> Sequence[Run]:
     if experiment.status == "proposed":
         if lab.settings.withholds:
             raise NotPermitted(
-                f"{experiment.id} is proposed; running it is for a person, who types: perpetual try {experiment.id}",
+                f"{experiment.id} is proposed; running it is for a person, by perpetual try {experiment.id}",
                 hint="propose more, or end your turn",
                 data={"experiment": experiment.id, "hypothesis": experiment.hypothesis_id},
             )

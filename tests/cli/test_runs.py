@@ -181,7 +181,10 @@ def test_an_interrupted_wait_leaves_the_run_alone(call: Call, approved: Approved
         assert waiter.stderr is not None
         assert waiter.stderr.readline().startswith("r1  running")
         waiter.send_signal(signal.SIGINT)
-        assert waiter.stderr.read().splitlines()[-1] == "error: interrupted"
+        assert waiter.stderr.read().splitlines()[-2:] == [
+            "error: interrupted; r1 goes on",
+            "hint: perpetual wait e1 follows, perpetual kill e1 ends them",
+        ]
     assert waiter.returncode == 130
     seen = call("runs", "r1")
     assert seen["status"] == "running"

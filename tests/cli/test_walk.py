@@ -66,6 +66,7 @@ TABLE: dict[str, Row] = {
     "reject": Row("reject e2 --why 'too dear'", "experiment", "reject e2", 2),
     "experiments": Row("experiments", "experiments", "experiments e99", 5),
     "run": Row("run e3 --wait", "run", "run e2", 4),
+    "try": Row("try 'echo acc=0.95' --against e1 --replicates 1", "try", "try 'echo acc=1' --against e99", 5),
     "runs": Row("runs", "runs", "runs --status dnoe", 2),
     "logs": Row("logs r1", "logs", "logs r99", 5),
     "kill": Row("kill r2 --grace 0", "run", "kill r1", 6, ("run e4",)),
@@ -234,7 +235,7 @@ def test_every_command_takes_json(tree: dict[str, click.Command]) -> None:
 
 
 def test_every_creating_command_takes_an_idempotency_key(tree: dict[str, click.Command]) -> None:
-    for name in ("hypotheses add", "propose", "run", "retry", "evidence add", "memory write"):
+    for name in ("hypotheses add", "propose", "try", "run", "retry", "evidence add", "memory write"):
         assert any("--idempotency-key" in parameter.opts for parameter in tree[name].params), name
 
 
