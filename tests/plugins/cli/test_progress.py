@@ -124,7 +124,7 @@ def test_a_block_is_recorded_together_or_not_at_all(project: Path) -> None:
         with lab.together(undo=True):
             lab.hypotheses.add("a")
             assert lab.experiments.propose("h1", command="true").id == "e1"
-        with pytest.raises(UsageError), lab.together():
+        with pytest.raises(UsageError), lab.together():  # noqa: PT012 - the first of two deeds is undone
             lab.hypotheses.add("b")
             lab.experiments.propose("h1", command="'")
         assert lab.feed.last() == before

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,8 +144,11 @@ def test_an_agent_changes_no_order_of_a_person(lab: Lab, project: Path) -> None:
     (waiting,) = launched(lab, id)
     lab.queue.stash(waiting)
     with Lab.open(project, actor="agent:claude-code") as agent:
-        for deed in (lambda: agent.queue.enqueue(waiting), lambda: agent.queue.set_group("big", 9),
-                     lambda: agent.queue.after(id, []), lambda: agent.queue.join(id, None)):  # fmt: skip
+        refused: list[Callable[[], object]] = [
+            lambda: agent.queue.enqueue(waiting), lambda: agent.queue.set_group("big", 9),
+            lambda: agent.queue.after(id, []), lambda: agent.queue.join(id, None),
+        ]  # fmt: skip
+        for deed in refused:
             with pytest.raises(NotPermitted):
                 deed()
         own = proposed(agent, approve=False)
@@ -152,7 +157,7 @@ def test_an_agent_changes_no_order_of_a_person(lab: Lab, project: Path) -> None:
 
 
 def test_the_command_line_has_all_of_it(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
-    def told(*words: str, code: int = 0) -> dict[str, object]:
+    def told(*words: str, code: int = 0) -> dict[str, Any]:
         assert run([*words, "--json"]) == code
         return dict(json.loads(capsys.readouterr().out or "{}"))
 
@@ -166,12 +171,12 @@ def test_the_command_line_has_all_of_it(lab: Lab, capsys: pytest.CaptureFixture[
     told("approve", "e1", "e2")
     told("run", "e1")
     told("run", "e2")
-    assert [place["group"] for place in told("queue")["places"]] == [None, "big"]  # type: ignore[attr-defined, index]
-    assert told("queue", "priority", "r2", "-5")["places"][1]["priority"] == -5  # type: ignore[index]
-    assert told("queue", "stash", "r1", "--until", "2h")["places"][0]["stashed"] is True  # type: ignore[index]
+    assert [place["group"] for place in told("queue")["places"]] == [None, "big"]
+    assert told("queue", "priority", "r2", "-5")["places"][1]["priority"] == -5
+    assert told("queue", "stash", "r1", "--until", "2h")["places"][0]["stashed"] is True
     told("queue", "stash", "r1", "--until", "1e400", code=2)
     told("queue", "stash", "r1", "--until", "never", code=2)
-    assert told("queue", "enqueue", "r1")["places"][0]["stashed"] is False  # type: ignore[index]
-    assert told("queue", "after", "e2")["places"][1]["after"] == []  # type: ignore[index]
+    assert told("queue", "enqueue", "r1")["places"][0]["stashed"] is False
+    assert told("queue", "after", "e2")["places"][1]["after"] == []
     told("queue", "resume")
     assert told("wait", "e1", "e2")["items"]
