@@ -387,7 +387,7 @@ class Copies(Isolation):
         try:
             for name in over:
                 try:
-                    self._clear(runs / name / "work", self._place / "live" / name)
+                    self._clear(runs / name / "copy", self._place / "live" / name)
                     (self._place / "live" / name).unlink(missing_ok=True)
                 except OSError as problem:  # the others are cleared all the same
                     problems.append(problem)

@@ -1,6 +1,6 @@
 """Isolated runs start in a copy of the code, kept when it was approved; others where the experiment was proposed.
 
-How code is kept and laid out is a capture's (`Capture.isolation`). A run lives in `runs/rN/work`, where what it has
+How code is kept and laid out is a capture's (`Capture.isolation`). A run lives in `runs/rN/copy`, where what it has
 written stays when the rest is cleared.
 """
 
@@ -83,7 +83,7 @@ def kept_for(ctx: Context, experiment: ExperimentRow, run: RunRow) -> KeptCode |
 def wanted_folder(ctx: Context, experiment: ExperimentRow, run: RunRow) -> str | None:
     """Returns where a run is isolated, from the project's folder; None where it is not."""
     kept = kept_for(ctx, experiment, run)
-    return None if kept is None else os.path.normpath(f".perpetual/runs/{run.id}/work/{kept['below']}")
+    return None if kept is None else os.path.normpath(f".perpetual/runs/{run.id}/copy/{kept['below']}")
 
 
 def check_out(ctx: Context, run: RunRow, experiment: ExperimentRow) -> None:
@@ -91,7 +91,7 @@ def check_out(ctx: Context, run: RunRow, experiment: ExperimentRow) -> None:
     kept = kept_for(ctx, experiment, run) if run.body.get("isolated") is not None else None
     if kept is not None:
         part, folder = isolation_of(ctx, code_root(ctx, experiment.body)), folder_of(ctx, run.id)
-        part.check_out(kept["key"], folder / "work", experiment.body["cwd"])
+        part.check_out(kept["key"], folder / "copy", experiment.body["cwd"])
 
 
 def clear(ctx: Context) -> None:

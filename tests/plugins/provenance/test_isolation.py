@@ -90,7 +90,7 @@ def test_a_queued_run_starts_from_what_was_approved(lab: Lab) -> None:
         assert (run.status, run.metrics["score"], run.shares_folder, run.annotations) == ("done", 0.5, False, ())
         assert says(lab, run) == "says: approved data dirty"
         work = lab.root / str(run.isolated)
-        assert work == lab.runs.log_dir(run.id) / "work"
+        assert work == lab.runs.log_dir(run.id) / "copy"
         left = sorted(str(path.relative_to(work)) for path in work.rglob("*") if not path.is_dir())
         assert left == ["ckpt/model.bin", "notes.txt", "results.json"], "what it wrote stays, all else is cleared"
         assert (work / "ckpt" / "model.bin").read_text() == run.id
@@ -172,7 +172,7 @@ def test_secrets_and_large_data_are_links_and_small_data_are_copies(lab: Lab, tm
     (run,) = ended(lab, *lab.runs.launch(made.id))
     folder = lab.runs.log_dir(run.id)
     assert (folder / "stdout.log").read_text() == "True True True True False\n"
-    assert not (folder / "work").exists(), "it has written nothing"
+    assert not (folder / "copy").exists(), "it has written nothing"
     kept = [path for path in (lab.root / ".perpetual" / "isolate").rglob("*") if path.is_file()]
     assert kept
     assert not any(b"TOKEN=x" in path.read_bytes() for path in kept)
@@ -190,9 +190,9 @@ def test_a_project_below_the_top_with_a_submodule_and_a_working_directory(tmp_pa
     git(inner, "commit", "-qm", "one")
     (top / "shared.txt").write_text("shared\n")
     git(top, "submodule", "--quiet", "add", str(inner), "sub")
-    with Lab.init(top / "work" / "lab", name="t", project_id="fixed") as lab:
+    with Lab.init(top / "lab", name="t", project_id="fixed") as lab:
         (lab.root / "deep").mkdir()
-        (lab.root / "deep" / "job.sh").write_text("cat ../../../shared.txt ../../../sub/lib.txt; git rev-parse HEAD\n")
+        (lab.root / "deep" / "job.sh").write_text("cat ../../shared.txt ../../sub/lib.txt; git rev-parse HEAD\n")
         (top / ".gitignore").write_text(".perpetual/\n")
         git(top, "add", "-A")
         git(top, "commit", "-qm", "one")
@@ -202,8 +202,8 @@ def test_a_project_below_the_top_with_a_submodule_and_a_working_directory(tmp_pa
         (run,) = ended(lab, *lab.runs.launch(made.id))
         words = (lab.runs.log_dir(run.id) / "stdout.log").read_text().split()
         assert words == ["shared", "changed", git(top, "rev-parse", "HEAD").strip()]
-        assert run.isolated == ".perpetual/runs/r1/work/work/lab"
-        assert not (lab.runs.log_dir(run.id) / "work").exists()
+        assert run.isolated == ".perpetual/runs/r1/copy/lab"
+        assert not (lab.runs.log_dir(run.id) / "copy").exists()
 
 
 def test_what_cannot_be_isolated_is_refused_by_name(lab: Lab, tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_odd_names_and_modes_are_kept(lab: Lab) -> None:
     (run,) = ended(lab, *lab.runs.launch(made.id))
     assert run.status == "done", (lab.runs.log_dir(run.id) / "stderr.log").read_text()
     assert (lab.runs.log_dir(run.id) / "stdout.log").read_text().endswith("oddfirst\n")
-    assert not (lab.runs.log_dir(run.id) / "work").exists()
+    assert not (lab.runs.log_dir(run.id) / "copy").exists()
 
 
 @pytest.mark.slow
@@ -333,7 +333,7 @@ def test_killed_while_the_folder_is_made_it_is_made_anew(lab: Lab, name: str, at
     assert dies(lab, name, at, "run")
     (run,) = ended(lab, lab.runs.get("r1"))
     assert (run.status, run.metrics["score"], made.id) == ("done", 0.5, run.experiment_id)
-    assert not (lab.runs.log_dir("r1") / "work" / "train.py").exists()
+    assert not (lab.runs.log_dir("r1") / "copy" / "train.py").exists()
 
 
 @pytest.mark.parametrize(("name", "at"), [("unlink", 3), pytest.param("rmdir", 1, marks=pytest.mark.slow)])
@@ -345,7 +345,7 @@ def test_killed_while_it_is_cleared_the_next_scan_goes_on(lab: Lab, name: str, a
     dies(lab, name, at, "scan")
     lab.scan()
     assert lab.runs.get("r1").metrics["score"] == 0.5
-    left = sorted(path.name for path in (lab.runs.log_dir("r1") / "work").iterdir())
+    left = sorted(path.name for path in (lab.runs.log_dir("r1") / "copy").iterdir())
     assert left == ["ckpt", "notes.txt", "results.json"]
     assert os.listdir(lab.root / ".perpetual" / "isolate" / "live") == []
 
@@ -380,7 +380,7 @@ def test_a_linked_worktree_is_of_the_main_ones_project(
     monkeypatch.chdir(lab.root)
     here, copy = ended(lab, *lab.runs.launch(made.id), *lab.runs.launch(copied.id))
     assert (lab.runs.log_dir(here.id) / "stdout.log").read_text().split()[0] == str(tmp_path / "wt")
-    assert (copy.status, copy.isolated) == ("done", ".perpetual/runs/r2/work")
+    assert (copy.status, copy.isolated) == ("done", ".perpetual/runs/r2/copy")
     job.write_text("echo score=2\n")
     assert lab.runs.plan(made.id)["code_changed"] is not None
     monkeypatch.chdir(tmp_path / "wt")
