@@ -198,7 +198,7 @@ def _about(id: str, members: Sequence[tuple[Run, Curve]], mean: Mean) -> list[st
     elif fewer is not None:
         ended = [run for run, curve in members if curve.steps[-1] < mean.steps[fewer]]
         said = ", ".join(f"{run.id} {run.status}" for run in ended[:_NAMED])
-        notes.append(f"the mean of {id} rests on fewer than {most} runs from step {mean.steps[fewer]:g} on ({said})")
+        notes.append(f"the mean of {id} rests on fewer than {most} runs from step {mean.steps[fewer]:.10g} on ({said})")
     gaps = sum(value is None for value in mean.values)
     if gaps:
         notes.append(f"the mean of {id} has a gap at {counted(gaps, 'step')}: a run has no finite number there")

@@ -167,7 +167,7 @@ def _table(cli: CliContext, found: Found) -> None:
 def _cells(found: CurveSummary, direction: str | None) -> list[str]:
     trend = found["trend"]
     if direction:
-        best, step = _number(found["best"]), _number(found["best_step"])
+        best, step = _number(found["best"]), _step(found["best_step"])
     else:
         best, step = f"{_number(found['low'])}, {_number(found['high'])}", ""
     return [
@@ -176,11 +176,15 @@ def _cells(found: CurveSummary, direction: str | None) -> list[str]:
         str(found["points"]),
         _number(found["first"]),
         _number(found["last"]),
-        _number(found["last_step"]),
+        _step(found["last_step"]),
         best,
         step,
         f"{trend['word']} {trend['change']:+.3g}" if trend else "-",
     ]
+
+
+def _step(step: float | None) -> str:
+    return "-" if step is None else f"{step:.10g}"
 
 
 def _number(value: float | None) -> str:

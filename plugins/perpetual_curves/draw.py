@@ -240,7 +240,7 @@ def _nice(low: float, high: float, most: int) -> list[float]:
 def _ticks(low: float, high: float, rows: int, log: bool) -> dict[int, str]:
     """Returns the numbers beside the rows; on a logarithmic scale, of the powers of logarithms."""
     found: dict[int, str] = {}
-    for value in _nice(low, high, max(2, min(6, rows // 3))):
+    for value in _nice(low, high, max(3, min(6, rows // 3))):
         row = round((high - value) / (high - low) * (rows - 1))
         found[row] = f"{10**value:.3g}" if log and abs(value) < 300 else f"{value:.10g}"
     if len(found) < 2 or max(map(len, found.values())) > 10:  # a narrow range has no round numbers that are short

@@ -153,7 +153,7 @@ def _left(
     if lead is not None and step is not None and total is not None and speed is not None:
         to_go = total - step - (1 if lead.steps[0] == 0 else 0)
         left_s = max(0.0, to_go) / speed - max(0.0, now_s - lead.written_at_s)
-        return (left_s, f"{total:g} {_ENDS[lead.axis or '']} declared") if left_s >= 0 else (None, None)
+        return (left_s, f"{total:.10g} {_ENDS[lead.axis or '']} declared") if left_s >= 0 else (None, None)
     if earlier_s:
         left_s = median(earlier_s) - elapsed_s
         return (left_s, f"the median of {counted(len(earlier_s), 'earlier run')}") if left_s >= 0 else (None, None)
@@ -169,8 +169,8 @@ def _metrics(histories: Mapping[str, MetricHistory], declared: str | None) -> di
 def _in_words(found: RunProgress) -> str:
     parts = []
     if found["step"] is not None:
-        of = "" if found["total_steps"] is None else f" of {found['total_steps']:g}"
-        parts.append(f"{(found['axis'] or '').lstrip('_')} {found['step']:g}{of}")
+        of = "" if found["total_steps"] is None else f" of {found['total_steps']:.10g}"
+        parts.append(f"{(found['axis'] or '').lstrip('_')} {found['step']:.10g}{of}")
     parts += [
         f"{name} {'not finite' if value is None else f'{value:.5g}'}" for name, value in [*found["metrics"].items()][:2]
     ]

@@ -121,7 +121,7 @@ def _newest(lab: Lab) -> Sequence[Experiment]:
 
 def _row(id: str, found: CurveSummary) -> list[str]:
     if found["best"] is not None:
-        best, at = f"{found['best']:.5g}", f"{found['best_step']:g}"
+        best, at = f"{found['best']:.5g}", f"{found['best_step']:.10g}"
     else:
         low, high = found["low"], found["high"]
         best, at = ("-" if low is None or high is None else f"{low:.5g} to {high:.5g}"), "-"

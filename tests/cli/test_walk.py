@@ -172,6 +172,7 @@ TABLE: dict[str, Row] = {
     "help": Row("help runs", "help", "help rnus", 2),
     "report": Row("report -o report.md", "report", "report --format pdf", 2),
     "verify": Row("verify report.md", "verification", "verify report-file", 2, ("report -o report.md",)),
+    "curves": Row(None, "curves", "curves e99", 5, why="no run of the walk logs steps: tests/plugins/curves"),
     "compare": Row("compare e1 e3", "comparison", "compare e1 e99", 5),
     "adopt": Row("adopt results.tsv", "adoption", "adopt nowhere-at-all", 5),
     "demo": Row(None, "demo", "demo report-file", 2, why="trains for most of a minute: tests/plugins/demo"),
