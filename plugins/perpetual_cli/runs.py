@@ -36,7 +36,7 @@ from perpetual.toolkit.units import (
     start_of,
 )
 from perpetual_cli.adhoc import Launch, Spec, is_id, measured_line, plan, refuse_spec, start
-from perpetual_cli.progress import plain_option, wait_for
+from perpetual_cli.progress import going_on, plain_option, wait_for
 from perpetual_cli.queue_order import after, enqueue, group, priority, stash
 from perpetual_cli.words import sparkline, speaks
 
@@ -120,9 +120,11 @@ def run(
     _warn(cli, started)
     id, is_single = (started[0].experiment_id, len(started) == 1) if is_new else (id, not every)
     if waits:
-        for item in started:
-            cli.progress(_line(item, {}))
-        started = wait_for(cli, [item.id for item in started], plain=plain, are_new=True)
+        ids = [item.id for item in started]
+        with going_on(cli.lab, ids):
+            for item in started:
+                cli.progress(_line(item, {}))
+            started = wait_for(cli, ids, plain=plain, are_new=True)
     hint = None if waits else _queued_hint(cli.lab, id, started)
     _answer(cli, started, single=is_single, hint=hint)
     if hint is not None:

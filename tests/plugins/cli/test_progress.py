@@ -118,15 +118,20 @@ def test_watching_is_for_terminals(name: str, project: Path, capsys: pytest.Capt
     assert run([name, "--watch"]) == 2
 
 
+def _claimed_in_vain(lab: Lab) -> None:
+    with lab.together():
+        lab.hypotheses.add("b")
+        lab.experiments.propose("h1", command="'")
+
+
 def test_a_block_is_recorded_together_or_not_at_all(project: Path) -> None:
     with Lab.open(project) as lab:
         before = lab.feed.last()
         with lab.together(undo=True):
             lab.hypotheses.add("a")
             assert lab.experiments.propose("h1", command="true").id == "e1"
-        with pytest.raises(UsageError), lab.together():  # noqa: PT012 - the first of two deeds is undone
-            lab.hypotheses.add("b")
-            lab.experiments.propose("h1", command="'")
+        with pytest.raises(UsageError):
+            _claimed_in_vain(lab)
         assert lab.feed.last() == before
         with lab.together():
             assert lab.hypotheses.add("c").id == "h1"

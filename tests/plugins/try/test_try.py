@@ -214,8 +214,8 @@ def test_the_budget_is_used_up_run_by_run_and_refuses_by_exit_7(call: Call) -> N
 def test_a_key_answers_what_the_first_call_made(call: Call) -> None:
     words = ("try", command("--gain 0.3"), *AGAINST, "--replicates", "2", "--idempotency-key", "k")
     assert call(*words) == call(*words)
-    again = ("run", command("--gain 0.3"), "--wait", "--idempotency-key", "k2")
-    assert call(*again) == call(*again)
+    baseline = ("run", command("--gain 0.3"), "--wait", "--idempotency-key", "k2")
+    assert call(*baseline) == call(*baseline)
 
 
 def test_ctrl_c_ends_the_waiting_alone(lab_folder: Path) -> None:
