@@ -28,7 +28,7 @@ def find(
     stands for what begins with it. A "quoted phrase" is found as it is, and -word leaves records with it out; put `--`
     before it.
     """
-    from perpetual_find import find as found_by
+    from perpetual_find.search import find as found_by
 
     found = found_by(cli.lab, " ".join(text), kinds=kinds, tags=tags, limit=limit, cursor=cursor)
     if found["match"] == "any" and found["items"]:

@@ -23,7 +23,7 @@ from perpetual_find.texts import entry_of
 if TYPE_CHECKING:
     from perpetual import Lab
 
-__all__ = ["Hit", "index_path", "opened", "search"]
+__all__ = ["Hit", "entry_of", "index_path", "opened", "search"]
 
 _VERSION = 1  # of the tables and of what is indexed
 _WAIT_S = 20.0

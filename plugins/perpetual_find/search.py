@@ -15,14 +15,29 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual_find.documents import Found, FoundItem
 
-__all__ = ["search"]
+__all__ = ["find"]
 
 _AROUND = 60  # characters of a note on each side of a word
 _MOST = 1_000_000  # a cursor beyond that is a slip
 
 
-def search(lab: Lab, text: str, *, kinds: Sequence[str], tags: Sequence[str], limit: int, cursor: str | None) -> Found:
-    """Returns a page of matches, as `perpetual_find.find` says."""
+def find(
+    lab: Lab, text: str, *, kinds: Sequence[str] = (), tags: Sequence[str] = (), limit: int = 20,
+    cursor: str | None = None,
+) -> Found:  # fmt: skip
+    """Returns the records that hold the words of `text`, the best match first, as `perpetual find --json` does.
+
+    Args:
+        lab: the lab to search, as its actor: an agent finds the notes that it may be shown.
+        text: words, `"a phrase"` and `-left_out`; what begins with a word matches too.
+        kinds: hypothesis, experiment, run, note, evidence, event, or a plugin's kind; none are all but events.
+        tags: only records with every one of these tags.
+        limit: items on a page.
+        cursor: the `next_cursor` of the page before.
+
+    Raises:
+        UsageError: for a text without a word to look for, an unknown kind, or a cursor that is none.
+    """
     query, wanted, start = query_of(text), _kinds(lab, kinds), start_of(cursor, most=_MOST)
     match = "all"
     with index.opened(lab) as connection:

@@ -52,7 +52,7 @@ def _find(
     limit: Annotated[int, "Items of a page, at most 20."] = 10,
     cursor: Annotated[str | None, "The next_cursor of the page before."] = None,
 ) -> FoundAnswer:
-    from perpetual_find import find
+    from perpetual_find.search import find
 
     kinds, tags = [kind] if kind else [], [tag] if tag else []
     found = find(lab, text, kinds=kinds, tags=tags, limit=max(1, min(limit, _MOST)), cursor=cursor)

@@ -62,7 +62,7 @@ CASES = [
     case("hypotheses add x --params", 2, "usage", "params.lr[0]|nan", "", '{"lr": [NaN]}'),
     case("hypotheses add x --idempotency-key", 2, "usage", "key is empty", "", ""),
     case("hypotheses show h99", 5, "not_found", "no hypothesis h99", "h1"),
-    case("hypotheses show e1", 5, "not_found", "no hypothesis e1", "e1 is an experiment: perpetual experiments e1"),
+    case("hypotheses show e1", 5, "not_found", "e1 is an experiment, no hypothesis", "perpetual experiments e1"),
     case("hypotheses list --status opened", 2, "usage", "status|did you mean open"),
     case("hypotheses list --limit 0", 2, "usage", "--limit"),
     case("hypotheses list --cursor x", 2, "usage", "'x' is no cursor", "next_cursor"),
@@ -76,7 +76,7 @@ CASES = [
     case("hypotheses ad x", 2, "usage", "ad"),
     # propose
     case("propose -h h9 --command true", 5, "not_found", "no hypothesis h9", "nearest"),
-    case("propose -h e1 --command true", 5, "not_found", "no hypothesis e1"),
+    case("propose -h e1 --command true", 5, "not_found", "e1 is an experiment, no hypothesis"),
     case("propose -h", 2, "usage", "-h|requires an argument"),
     case("propose --command", 2, "usage", "command is empty", "", "  "),
     case("propose --command", 2, "usage", "shell operator '|'", "sh -c", "cat x | wc"),

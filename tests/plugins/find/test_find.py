@@ -15,8 +15,8 @@ import pytest
 from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual.errors import UsageError
-from perpetual_find import find
 from perpetual_find.index import index_path
+from perpetual_find.search import find
 from perpetual_find.texts import Entry
 from perpetual_find.tool import build
 

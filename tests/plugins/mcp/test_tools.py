@@ -29,7 +29,7 @@ SIX = {
 }
 READERS = {
     "perpetual_status", "perpetual_brief", "perpetual_experiments", "perpetual_runs", "perpetual_logs",
-    "perpetual_budget", "perpetual_curves", "perpetual_query", "perpetual_report",
+    "perpetual_budget", "perpetual_curves", "perpetual_find", "perpetual_query", "perpetual_report",
 }  # fmt: skip
 OTHERS = {"perpetual_run", "perpetual_kill", "perpetual_evidence"}
 PRINTS = "python -c 'print(\"val_loss=2.1\")'"
