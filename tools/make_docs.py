@@ -43,7 +43,7 @@ def cli_page() -> str:
     """Returns every command with its help."""
     from perpetual.cli.app import program
 
-    context = click.Context(program, info_name="perpetual", max_content_width=100)
+    context = click.Context(program, info_name="perpetual", **program.context_settings)
     lines = [
         "# Commands",
         "",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.brief import for_agents
 from perpetual.lab.context import Context
@@ -185,7 +185,7 @@ class Status:
                 return
 
     def _newest(self, kind: KindName[Body], limit: int, status: str | None = None) -> Sequence[Document[Body]]:
-        equals: dict[str, Any] = {} if status is None else {"status": status}
+        equals: dict[str, object] = {} if status is None else {"status": status}
         page = tagged(self._ctx, kind, None, limit=limit, cursor=None, archived=False, newest_first=True, **equals)
         return page.items
 

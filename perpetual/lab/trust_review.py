@@ -168,7 +168,7 @@ class TrustReview:
                         raise Conflict(f"{id} has changed since it was shown", hint="perpetual trust --show")
                     tx.put(EXPERIMENT, id, {**document.body, **ctx.trust.seal(id, document.body)})
                     ctx.emit(tx, "approval_accepted", id, {"spec_hash": document.body["approved_hash"]})
-                kept = keep(ctx)  # they are queued here from now on, in the environment of the person who accepts them
+                kept = keep(ctx)  # they are queued here from now on, in the environment of the accepting person
                 for id in [item.subject for item in shown.held if item.kind == "queued_run"]:
                     tx.put(RUN, id, {**ctx.need(RUN, id).body, "environment": kept})
         record = ctx.trust.record

@@ -56,5 +56,5 @@ class Run(Shown):
     versions: Json = field(default_factory=dict)  # {code, data, environment} that it started with, null where unknown
     host: str | None = None  # the machine that it runs or ran on, by its name; null where that is not known
     pending: bool = False  # launching, and in the queue of its scheduler's engine, whose words are the reason
-    artifacts: tuple[dict[str, Any], ...] = ()  # {path, size_bytes, sha256} of the files that it left to keep
+    artifacts: tuple[Json, ...] = ()  # {path, size_bytes, sha256} of the files that it left to keep
     isolated: str | None = None  # the copy of the code that it runs in; afterwards what it has left there

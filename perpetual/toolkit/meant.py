@@ -28,4 +28,4 @@ MEANT = {
 def meant(word: str, group: str | None = None) -> str | None:
     """Returns the hint for a command that is unknown, None where nothing like it is known."""
     found = MEANT.get(f"{group} {word}" if group else word)
-    return None if found is None else f"did you mean: perpetual {found}?"
+    return None if found is None else f"did you mean perpetual {found}?"

@@ -24,6 +24,7 @@ DISTRIBUTION = "perpetual-lab"
 
 RESERVED: dict[str, frozenset[str]] = {
     "analyser": frozenset({"rules"}),
+    "board": frozenset({"board"}),
     "capture": frozenset({"artifacts", "provenance"}),
     "check": frozenset({"disk", "mcp", "permissions", "queue-moves"}),
     "command": frozenset({

@@ -42,7 +42,7 @@ def _with_result(item: Json, row: LeaderboardRow | None) -> Json:
     return {**item, "metrics": row["metrics"], "effect": row["effect"], "left_out": row["left_out"]}
 
 
-def measured_cell(item: Mapping[str, Any], metric: str | None) -> str:
+def measured_cell(item: Json, metric: str | None) -> str:
     """Returns the mean of a metric with its sd and n, for a table."""
     found = (item.get("metrics") or {}).get(metric)
     return "" if found is None else _spread(found)
@@ -149,7 +149,7 @@ class _Column:
         """Returns the heads of its columns."""
         return (self.name, "sd", "n") if self.kind == "metrics" and not self._part else (self.name,)
 
-    def cells(self, row: Mapping[str, Any]) -> tuple[str, ...]:
+    def cells(self, row: Json) -> tuple[str, ...]:
         """Returns its cells of a row."""
         if self.kind == "metrics":
             found = row["metrics"].get(self._key)

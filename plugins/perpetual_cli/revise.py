@@ -53,12 +53,46 @@ _OTHERS = {
 @click.option("--memory", metavar="SIZE", help="Main memory of a run, as in 64GiB.")
 @json_option
 @pass_cli
-def edit(cli: CliContext, /, id: str, **given: object) -> None:
+def edit(
+    cli: CliContext,
+    id: str,
+    title: str | None,
+    notes: str | None,
+    tags: tuple[str, ...],
+    priority: int | None,
+    statement: str | None,
+    command: str | None,
+    config: str | None,
+    env: tuple[str, ...],
+    cwd: str | None,
+    metric: str | None,
+    direction: str | None,
+    mde: float | None,
+    baseline: str | None,
+    claim: str | None,
+    noise: float | None,
+    tau: float | None,
+    replicates: int | None,
+    cost: str | None,
+    wall: str | None,
+    no_output: str | None,
+    gpus: int | None,
+    gpu_memory: str | None,
+    cpus: int | None,
+    memory: str | None,
+) -> None:
     """Edit the hypothesis or experiment ID: by options, or as a form in your editor.
 
     An experiment can be edited until it runs, and is approved anew after that; a hypothesis until it has evidence.
     Title, notes, tags and priority can be edited at any time.
     """
+    given: Json = {
+        "title": title, "notes": notes, "tags": tags, "priority": priority, "statement": statement,
+        "command": command, "config": config, "env": env, "cwd": cwd, "metric": metric,
+        "direction": direction, "mde": mde, "baseline": baseline, "claim": claim, "noise": noise,
+        "tau": tau, "replicates": replicates, "cost": cost, "wall": wall, "no_output": no_output,
+        "gpus": gpus, "gpu_memory": gpu_memory, "cpus": cpus, "memory": memory,
+    }  # fmt: skip
     changes = {name: value for name, value in given.items() if value not in (None, ())}
     kind = _kind_of(id)
     if kind == "h" and (others := sorted(changes.keys() - {*_OF_HYPOTHESES})):

@@ -278,8 +278,16 @@ def runs(
         return
     if provenance:
         raise UsageError("--provenance is of one run", hint="perpetual runs ID --provenance")
-        if status or experiment_id or tag is not None or watch:
-            raise UsageError("an ID names one run; --status, --experiment, --tag and --watch are for the list")
+
+    def show() -> None:
+        page = cli.lab.runs.list(status=status, experiment_id=experiment_id, tag=tag, limit=limit, cursor=cursor)
+        empty = "no such run" if status or experiment_id or tag is not None else "no run yet: perpetual run EXPERIMENT"
+        _table(cli, page.items, page.next_cursor, empty=empty)
+
+    if watch:
+        cli.watch(show)
+    else:
+        show()
 
 
 @click.command()
@@ -422,6 +430,7 @@ def _state_command(name: str, words: str) -> click.Command:
     @json_option
     @pass_cli
     def change(cli: CliContext) -> None:
+        """Change the queue's state, and show it."""
         cli.lab.queue.set_state(_QUEUE[name])
         show_queue(cli, action=name)
 

@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from perpetual.api import NotFound, PerpetualError, UsageError
 from perpetual.science.intervals import mean_of
@@ -230,7 +230,7 @@ def _matching(
 ) -> list[int]:
     """Returns the numbers of the rows that these filters leave."""
     numbers = rows.numbers()
-    tests: list[tuple[str, Callable[[Any], bool]]] = []
+    tests: list[tuple[str, Callable[..., bool]]] = []
     if tag is not None:
         tests.append(("tags", lambda tags: tag in (tags or ())))
     if status is not None:

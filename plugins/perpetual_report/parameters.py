@@ -98,9 +98,15 @@ def parameters(command: str | None, config: Mapping[str, object], env: Mapping[s
 
 
 def parameters_of(experiment: Experiment) -> dict[str, object]:
-    """Returns an experiment's parameters without the words of its command that no name is given to."""
-    found = parameters(experiment.command, experiment.config, experiment.env)
-    return {name: value for name, value in found.items() if not name.startswith("word.")}
+    """Returns an experiment's parameters by short names as they were written, without words that have no name."""
+    found: dict[str, object] = {}
+    for name, value in _named(experiment.command, experiment.config, experiment.env):
+        short = name.partition(".")[2] if name.startswith(("config.", "env.")) else name
+        if short not in found:
+            found[short] = value
+        elif str(found[short]) != str(value):
+            found[name] = value
+    return {name: value for name, value in found.items() if not name.startswith("word.") and name != "command"}
 
 
 def _named(

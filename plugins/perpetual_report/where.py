@@ -15,7 +15,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from perpetual.api import UsageError
 
@@ -38,7 +38,7 @@ _TOKEN = re.compile(
 )
 _NUMBER = re.compile(r"[-+]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?")
 _ID = re.compile(r"[a-z](\d{1,15})")
-_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+_OPERATORS: dict[str, Callable[..., bool]] = {
     "=": operator.eq, "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
     ">=": operator.ge,
 }  # fmt: skip

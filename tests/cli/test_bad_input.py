@@ -182,7 +182,7 @@ CASES = [
     case("wait r99", 5, "not_found", "no run r99"),
     case("wait r3 --timeout x", 2, "usage", "--timeout|no number"),
     case("wait r3 --timeout -1", 2, "usage", "--timeout|at least 0"),
-    case("queue stop", 2, "usage", "action on the queue 'stop'"),
+    case("queue stop", 2, "usage", "No such command 'stop'"),
     case("queue --cursor x", 2, "usage", "no cursor"),
     # evidence
     case("evidence list --hypothesis h9", 5, "not_found", "no hypothesis h9"),

@@ -181,7 +181,7 @@ def test_the_doctor_says_what_is_optional(text: Text) -> None:
     ("run h1", "h1 is a hypothesis, no experiment", "perpetual hypotheses show h1"),
     ("hypotheses show e1", "e1 is an experiment, no hypothesis", "perpetual experiments e1"),
     ("kill e1", "e1 has no live run", "perpetual runs --experiment e1"),
-    ("queue begin", "unknown action on the queue 'begin': choose drain, pause, resume", "perpetual queue --help"),
+    ("queue begin", "No such command 'begin'.", "perpetual queue --help"),
     ("config set zzz 1", "unknown key of the configuration 'zzz'", "perpetual config show lists them"),
     ("evidence add h1 --why x --verdict yes", "unknown verdict 'yes': choose inconclusive, refutes, supports",
      "perpetual evidence --help"),

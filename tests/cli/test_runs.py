@@ -424,6 +424,7 @@ def test_a_paused_queue_starts_nothing(call: Call, approved: Approved, project: 
         "items": [],
         "next_cursor": None,
         "places": [],
+        "groups": {},
     }
     waiting = call("run", "e1")
     assert (waiting["status"], waiting["pid"]) == ("queued", None)

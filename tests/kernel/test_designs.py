@@ -351,6 +351,7 @@ _OTHERS: dict[str, Any] = {
     "guards": ["n:min:0.1"], "stop_rule": "exit:75", "runs_of": "e1",
     "changes": "code", "gpus": 1, "gpu_memory_bytes": 2**30, "cpus": 2, "wall_s": 60.0, "no_output_s": 60.0,
     "memory_bytes": 2**30, "nodes": 1, "scheduler": "local", "engine": {"partition": "long"},
+    "isolate": True,
 }  # fmt: skip
 
 

@@ -2,8 +2,9 @@
 
 Lines are counted as they stand, without `perpetual/testing`. The host is what is neither domain (`lab`, `science`, and
 `documents`, the types of what the lab answers), nor toolkit, loop or command line. The goals are 20,000
-lines, and 3,500 for the host. The limit was raised once, by what the evidence rule needs to hold in a hostile lab:
-exact e-values, rates, planning, sweeps (`perpetual/science`).
+lines, and 3,500 for the host. The limit was raised twice: by what the evidence rule needs to hold in a hostile lab:
+exact e-values, rates, planning, sweeps (`perpetual/science`); and by what a day of research asks of the lab itself: an
+environment and a copy of the code for each queued run, the order of the queue, edits, undo, the archive.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ KERNEL = Path(__file__).parents[2] / "perpetual"
 OTHERS = {"lab", "documents", "science", "toolkit", "cli", "loop"}
 SLACK = 500  # lines by which a limit may be above the size: what has left is not to come back unseen
 
-KERNEL_LIMIT = 39_999
-HOST_LIMIT = 7_200
+KERNEL_LIMIT = 41_150
+HOST_LIMIT = 7_270
 
 
 def _lines(*, host: bool) -> int:

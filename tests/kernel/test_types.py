@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("perpetual", "plugins", "harness_templates")
 SLACK = 40  # uses by which a limit may be above the count: what has gone is not to come back unseen
 
-ANY_LIMIT = 316
+ANY_LIMIT = 324
 SIGNATURES_LIMIT = 20
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef

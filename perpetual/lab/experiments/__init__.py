@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import EXPERIMENT
@@ -14,6 +14,7 @@ from perpetual.records import Experiment, Listing, Paged
 from perpetual.toolkit.units import identifier
 
 if TYPE_CHECKING:
+    from perpetual.documents.changes import ExperimentChanges
     from perpetual.documents.ledger import Differences
     from perpetual.lab.experiments.pick import Pick
 
@@ -216,7 +217,7 @@ class Experiments(Paged[Experiment]):
 
         approval_tokens.redeem(self._ctx, token)
 
-    def edit(self, id: str, **changes: object) -> Experiment:
+    def edit(self, id: str, **changes: Unpack[ExperimentChanges]) -> Experiment:
         """Changes fields of `propose` in an experiment that has not run; its approval, if it has one, ends.
 
         Title, notes, tags and priority are bound by no approval, and may be changed at any time. An agent edits its own

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from perpetual.errors import UsageError, unknown
 from perpetual.lab.context import Context
@@ -55,14 +54,14 @@ class RunRecords:
         cursor: str | None = None,
     ) -> Listing[Run]:
         """Returns a page of runs, newest first."""
-        equals: dict[str, Any] = {}
+        equals: dict[str, object] = {}
         if status is not None:
             if status not in STATUSES:
                 raise UsageError(unknown("status", status, STATUSES))
             equals["status"] = status
         if experiment_id is not None:
             equals["experiment_id"] = self._ctx.need(EXPERIMENT, experiment_id).id
-        page = tagged(self._ctx, RUN, tag, limit=limit, cursor=cursor, newest_first=True, **equals)
+        page = tagged(self._ctx, RUN, tag, archived=True, limit=limit, cursor=cursor, newest_first=True, **equals)
         items = tuple(from_json(Run, self._ctx.redaction.shown_record("run", item.body)) for item in page.items)
         return Listing(items, page.next_cursor)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import EXPERIMENT
@@ -10,6 +11,8 @@ from perpetual.lab.ledger.archive import is_archived
 from perpetual.slots.store_rows import StorePage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perpetual.lab.kinds import KindName
     from perpetual.slots.store_rows import Body, Document
 
@@ -24,22 +27,24 @@ def tagged(
     limit: int,
     cursor: str | None,
     archived: bool = True,
-    **asked: Any,
+    **asked: object,
 ) -> StorePage[Body]:
     """Returns a page of the records that match and have the tag; with neither filter as `StoreBase.page` does."""
+    read: Callable[..., StorePage[Body]] = ctx.store.page
     if tag is None and archived:
-        return ctx.store.page(kind, limit=limit, cursor=cursor, **asked)
+        return read(kind, limit=limit, cursor=cursor, **asked)
     found: list[Document[Body]] = []
     while len(found) <= limit:
-        page = ctx.store.page(kind, limit=_LOOKED_AT if tag is not None else limit + 1, cursor=cursor, **asked)
+        page = read(kind, limit=_LOOKED_AT if tag is not None else limit + 1, cursor=cursor, **asked)
         shown = [item for item in page.items if archived or not is_archived(item)]
-        found += [item for item in shown if tag is None or tag in _tags(ctx, cast("dict[str, Any]", item.body))]
+        found += [item for item in shown if tag is None or tag in _tags(ctx, item.body)]
         if (cursor := page.next_cursor) is None:
             break
     return StorePage(tuple(found[:limit]), str(found[limit - 1].number) if len(found) > limit else None)
 
 
-def _tags(ctx: Context, body: dict[str, Any]) -> list[str]:
+def _tags(ctx: Context, body: object) -> list[str]:
+    if not isinstance(body, Mapping):
+        return []
     owner = ctx.store.get(EXPERIMENT, body["experiment_id"]) if "experiment_id" in body else None
-    found: list[str] = body.get("tags") or [] if owner is None else owner.body["tags"]
-    return found
+    return owner.body["tags"] if owner is not None else body.get("tags") or []

@@ -84,7 +84,9 @@ class Runs(Paged[Run]):
         columns: Sequence[str] | None = None,
         since: str | None = None,
         best: int | None = None,
-        **equals: str | None,
+        tag: str | None = None,
+        status: str | None = None,
+        hypothesis_id: str | None = None,
     ) -> Leaderboard:
         """Returns experiments with the mean, sd and n of what their runs measured, and their parameters.
 
@@ -96,7 +98,7 @@ class Runs(Paged[Run]):
             columns: the keys that the rows keep; by default the metrics that are declared and what differs.
             since: proposed since then: a time (ISO 8601), or so long ago: `12h`, `7d`.
             best: at most so many rows.
-            equals: `tag`, `status`, `hypothesis_id`: only those with it.
+            tag, status, hypothesis_id: only those with it.
 
         Raises:
             UsageError: for a key, an expression or a time that means nothing, naming the place.
@@ -106,7 +108,7 @@ class Runs(Paged[Run]):
 
         answer: Leaderboard = self._ctx.part("board").table(
             TableSource(self._ctx), ids=ids, sort=sort, reverse=reverse, where=where, columns=columns, since=since,
-            best=best, now=self._ctx.clock(), **equals,
+            best=best, now=self._ctx.clock(), tag=tag, status=status, hypothesis_id=hypothesis_id,
         )  # fmt: skip
         return answer
 
