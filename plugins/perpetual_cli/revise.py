@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -13,6 +13,7 @@ from perpetual.toolkit.units import bytes_of, hours_of, identifier, seconds_of, 
 
 if TYPE_CHECKING:
     from perpetual.api import Experiment, Hypothesis
+    from perpetual.documents.changes import ExperimentChanges
 
 __all__ = ["archive", "edit", "undo"]
 
@@ -151,7 +152,7 @@ def _applied(cli: CliContext, kind: str, id: str, changes: Mapping[str, object])
     if kind == "h":
         before, after = lab.hypotheses.get(id), lab.hypotheses.edit(id, **changes)  # type: ignore[arg-type]
     else:
-        before, after = lab.experiments.get(id), lab.experiments.edit(id, **changes)
+        before, after = lab.experiments.get(id), lab.experiments.edit(id, **cast("ExperimentChanges", changes))
     was, now = to_json(before), to_json(after)
     voided = [
         name

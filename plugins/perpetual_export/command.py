@@ -41,6 +41,8 @@ def export(cli: CliContext, wanted: str | None, what: str, output: Path | None, 
     --output it is printed; without a format the file's name decides, else it is CSV. In CSV a text that a spreadsheet
     would take for a formula begins with an apostrophe.
     """
+    if output == Path("-"):
+        output = None
     chosen = wanted or _named(output)
     if output is None:
         if chosen == "parquet":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -17,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
-from perpetual.api import Conflict, PerpetualError
+from perpetual.api import Conflict, PerpetualError, UsageError
 from perpetual.toolkit.atomic import fsync_dir
 from perpetual_export.columns import Columns, number_in, scalar
 from perpetual_export.rows import Row, columns_of, flattened, rows_of
@@ -161,11 +162,15 @@ def write_file(path: Path, write: Callable[[BinaryIO], None], *, replace: bool) 
 
     Raises:
         Conflict: where there is a file and `replace` is False; it stays as it is.
+        UsageError: for a link, a device or a pipe.
         PerpetualError: where it cannot be written; nothing is left.
     """
     refusal = Conflict(f"{path} exists already", hint="--force replaces it, or choose another file with -o")
-    if not replace and os.path.lexists(path):
-        raise refusal
+    if os.path.lexists(path):
+        if not replace:
+            raise refusal
+        if not stat.S_ISREG(os.lstat(path).st_mode):  # a device, a pipe, or a link to what is not ours
+            raise UsageError(f"{path} is no regular file and is not replaced", hint="choose another file with -o")
     temporary = path.parent / f".{path.name[:100]}.{os.urandom(6).hex()}.tmp"
     try:
         with open(temporary, "xb") as file:

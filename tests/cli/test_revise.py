@@ -58,7 +58,7 @@ def test_a_form_reads_back_as_what_was_changed(research: Path) -> None:
         found = read(form, {**typed, **changed})
         assert found == {"wall_s": 1200.0, "tags": ["x"], "mde": 0.2, "notes": "", "env": {"A": "1"}, "replicates": 3,
                          "cost_run_hours": 2.0}  # fmt: skip
-        assert lab.experiments.edit("e2", **found).resources.wall_s == 1200.0
+        assert lab.experiments.edit("e2", **found).resources.wall_s == 1200.0  # type: ignore[arg-type]
         for wrong in ({"replicates": "three"}, {"tags": "x"}, {"tittle": "x"}, {"wall": "soon"}, {"command": 5},
                       {"mde": True}, {"config": [1]}):  # fmt: skip
             with pytest.raises(UsageError):

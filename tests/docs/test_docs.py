@@ -51,6 +51,7 @@ FIRST = ("README.md",)
 )
 def test_every_block_of_a_page_is_executed(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PERPETUAL_STATE_DIR")  # a reader's state is in the home, and the SDK's client hands no other on
+    monkeypatch.delenv("PERPETUAL_QUEUE_MOVES")
     folder = tmp_path / Path(page).stem
     folder.mkdir()
     BLOCKS.run_page(page, folder)

@@ -79,7 +79,7 @@ def test_another_command_of_a_baseline_ends_the_approval_of_its_claims(pair: Lab
 def test_an_edit_that_no_proposal_could_be_is_refused(pair: Lab, changes: dict[str, object], words: str) -> None:
     before = pair.experiments.get("e2")
     with pytest.raises(UsageError, match=words):
-        pair.experiments.edit("e2", **changes)
+        pair.experiments.edit("e2", **changes)  # type: ignore[arg-type]
     assert pair.experiments.get("e2") == before
 
 

@@ -103,6 +103,9 @@ def test_a_file_is_written_whole_and_never_over_another(lab: Lab, capsys: pytest
     target.unlink()
     target.symlink_to(lab.root / "elsewhere")
     assert run(["export", "-o", "runs.csv"]) == 6  # also where a link leads nowhere
+    assert run(["export", "-o", "runs.csv", "--force"]) == 2
+    assert run(["export", "-o", "/dev/null", "--force"]) == 2
+    assert target.is_symlink()
     assert run(["export", "-o", "no/such/folder.csv"]) == 1
     assert [path.name for path in lab.root.glob(".*.tmp")] == []
 

@@ -1,4 +1,4 @@
-"""Files of training loggers, written by the real libraries (`written_by.py` beside them), and what is made of them."""
+"""Files of training loggers, written by the real libraries (`written_by.txt` beside them), and what is made of them."""
 
 from __future__ import annotations
 
