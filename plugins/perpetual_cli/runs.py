@@ -430,7 +430,7 @@ def _state_command(name: str, words: str) -> click.Command:
     @json_option
     @pass_cli
     def change(cli: CliContext) -> None:
-        """Change the queue's state, and show it."""
+        """Changes the queue's state, and shows it."""
         cli.lab.queue.set_state(_QUEUE[name])
         show_queue(cli, action=name)
 
