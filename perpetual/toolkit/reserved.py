@@ -37,6 +37,7 @@ RESERVED: dict[str, frozenset[str]] = {
         "status", "store", "sweep", "sweep.pruned", "sweep.suggest", "trust", "try", "undo", "uninstall", "verify",
         "wait", "watch",
     }),
+    "frames": frozenset({"frames"}),
     "gate": frozenset({"immune", "replay"}),
     "gpus": frozenset({"none", "nvml"}),
     "harness": frozenset({"claude-code", "codex", "cursor", "mcp", "opencode"}),

@@ -7,6 +7,7 @@ table(lab, "hypotheses")
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, BinaryIO, Protocol
@@ -19,7 +20,7 @@ from perpetual_export.tables import Spool
 if TYPE_CHECKING:
     from perpetual.lab.context import Context
 
-__all__ = ["LIBRARIES", "frame", "table", "write_parquet"]
+__all__ = ["LIBRARIES", "Frames", "build", "table", "write_parquet"]
 
 
 class _PolarsFrame(Protocol):
@@ -29,9 +30,17 @@ class _PolarsFrame(Protocol):
 LIBRARIES = ("pandas", "polars")
 
 
-def frame(ctx: Context, library: str | None = None) -> object:
-    """Returns the data frame of `lab.runs.df()`."""
-    return table(Lab(ctx), "runs", library=library)
+class Frames:
+    """Makes data frames; the part in the slot `frames`."""
+
+    def frame(self, ctx: Context, library: str | None = None) -> object:
+        """Returns the data frame of `lab.runs.df()`."""
+        return table(Lab(ctx), "runs", library=library)
+
+
+def build(options: Mapping[str, object]) -> Frames:
+    """Returns the part; it has no options."""
+    return Frames()
 
 
 def table(lab: Lab, what: str = "runs", *, library: str | None = None) -> object:

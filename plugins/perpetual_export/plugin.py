@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perpetual.api import Provider, hookimpl
+from perpetual.api import Provider, Slot, hookimpl
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -22,6 +22,20 @@ def perpetual_commands() -> list[Provider]:
             requires=("report",),
         )
     ]
+
+
+@hookimpl
+def perpetual_slots() -> list[Slot]:
+    """Brings the slot `frames`: what `lab.runs.df()` asks."""
+    return [
+        Slot("frames", "perpetual_frames", "data frames", "perpetual_export.frames:Frames", "one", default="frames")
+    ]
+
+
+@hookimpl
+def perpetual_frames() -> list[Provider]:
+    """Offers data frames of pandas or polars."""
+    return [Provider("frames", "frames", "perpetual_export.frames:build", "Data frames of runs.", requires=("report",))]
 
 
 @hookimpl

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -72,7 +71,7 @@ class Runs(Paged[Run]):
         Raises:
             PerpetualError: (frames_missing) with the command that installs one, where there is none.
         """
-        return import_module("perpetual_export.frames").frame(self._ctx, library)
+        return self._ctx.part("frames").frame(self._ctx, library)
 
     def table(
         self,
