@@ -26,7 +26,6 @@ __all__ = ["Loggers", "build"]
 
 _DEEPEST, _MOST_ENTRIES, _MOST_FILES = 6, 8_000, 200
 _PASSED_OVER = frozenset({"node_modules", "__pycache__", "site-packages", "venv", "env", "data", "datasets"})
-_EVENTS = re.compile(r".*\btfevents\b.*")
 _WANDB = re.compile(r"run-[\w-]{1,100}\.wandb")
 _LARGEST_TABLE, _LARGEST_METRIC = 8 * 2**20, 2**20  # bytes
 _TABLE_HEADS = frozenset({"epoch", "step", "iteration"})  # the first column of a table that a logger writes
@@ -118,7 +117,7 @@ def _logs(root: Path, started_at_s: float) -> Iterator[_Log]:
 
 def _kind_of(path: Path, root: Path, depth: int) -> _Log | None:
     group = path.parent.relative_to(root).as_posix()
-    if _EVENTS.fullmatch(path.name):
+    if "tfevents" in path.name.split("."):
         return _Log(path, "events", group)
     if _WANDB.fullmatch(path.name):
         return _Log(path, "wandb", group)

@@ -405,8 +405,8 @@ class _Order:
             if self.direction is None:
                 which = f"the first of {count} looks further out than it is"
             said.append(
-                f"{which}, since it was picked by what it measured, luck included; runs made after the pick show what "
-                f"it is worth: perpetual propose --extends e{self.numbers[0]} --replicates 3"
+                f"{which}, since it was picked by what it measured, luck included; "
+                f"runs of e{self.numbers[0]} made after the pick show what it is worth"
             )
         return "; ".join(said) or None
 

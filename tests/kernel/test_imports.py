@@ -88,7 +88,7 @@ def test_help_loads_little(project: Path, tmp_path: Path, monkeypatch: pytest.Mo
     cold, _ = _python(_PROGRAM, "--help")
     warm, modules = _python(_PROGRAM, "--help")
     assert warm == cold
-    assert "Commands" in warm
+    assert "More commands" in warm
     assert not _loaded(modules, HEAVY | {"pluggy", "perpetual.lab", "click"})
     for environment in ({"COLUMNS": "60"}, {"PERPETUAL_WITHOUT": "demo"}):  # another text each, not the one kept
         slow, _ = _python(_LONG_WAY, "--help", **environment)

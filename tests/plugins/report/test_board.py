@@ -116,7 +116,7 @@ def test_the_best_of_many_is_said_to_look_better_than_it_is(lab: Lab) -> None:
     found = lab.runs.table(best=2)
     assert (ids(found), found["total"], found["sort"]) == (["e2", "e3"], 6, "loss")
     assert (found["note"] or "").startswith("the best of 4 looks better than it is")
-    assert "--extends e2" in (found["note"] or "")
+    assert "runs of e2" in (found["note"] or "")
     assert lab.runs.table(sort="lr")["note"] is None
     assert lab.runs.table(sort="loss", where="id=e1")["note"] is None  # nothing was picked
     steps = lab.runs.table(sort="steps")
