@@ -122,9 +122,11 @@ def _experiment(ctx: Context, tx: LabTransaction, event: EventRow, status: str |
 
 def _added(ctx: Context, tx: LabTransaction, event: EventRow) -> None:
     item = ctx.need(HYPOTHESIS, event.body["subject"])
-    users = [other.id for other in tx.find(EXPERIMENT, hypothesis_id=item.id)]
+    found = tx.find(EXPERIMENT, hypothesis_id=item.id)
+    users = [other.id for other in found if other.body["status"] not in ("rejected", "expired")]
     if users or item.body["evidence_count"]:
-        raise _built_on(event, f"{', '.join(users)} test it" if users else "it has evidence")
+        verb = "tests" if len(users) == 1 else "test"
+        raise _built_on(event, f"{', '.join(users)} {verb} it" if users else "it has evidence")
     HypothesisRecords(ctx).edit(item.id, parked=True)
     archive(ctx, "hypothesis", item.id, restore=False)
     refold(ctx, tx, item.id)

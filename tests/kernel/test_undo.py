@@ -76,7 +76,7 @@ def test_what_others_have_built_on_stays(trial: Lab) -> None:
     trial.hypotheses.add("it helps")
     with Lab.open(trial.root, actor="mcp:codex/1") as agent:
         agent.experiments.propose("h1", command="true")
-    with pytest.raises(Conflict, match="e2 test it"):
+    with pytest.raises(Conflict, match="e2 tests it"):
         trial.undo()
     trial.experiments.propose(command="true 2", metric="acc")
     trial.hypotheses.update("h1", tags=["a"])
@@ -103,3 +103,13 @@ def test_evidence_is_never_taken_back(trial: Lab) -> None:
     with pytest.raises(Conflict, match="it has evidence"):
         trial.undo()
     assert trial.hypotheses.get("h1").evidence_count == 1
+
+
+def test_a_hypothesis_and_its_experiment_of_one_commit_go_together(trial: Lab) -> None:
+    """As `try` leaves them for an agent: the proposal is rejected first, and then tests the hypothesis no longer."""
+    with trial.together():
+        made = trial.hypotheses.add("a larger batch helps")
+        proposed = trial.experiments.propose(made.id, command="true --batch 64")
+    assert trial.undo()["subjects"] == [made.id, proposed.id]
+    assert trial.experiments.get(proposed.id).status == "rejected"
+    assert [item.id for item in trial.hypotheses.list(archived=False).items if item.id == made.id] == []
