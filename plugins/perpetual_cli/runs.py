@@ -41,6 +41,8 @@ from perpetual_cli.queue_order import after, enqueue, group, priority, stash
 from perpetual_cli.words import sparkline, speaks
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from perpetual import Lab
     from perpetual.api import Run
     from perpetual.documents.runs import RunPlan, Scanned
@@ -272,7 +274,7 @@ def runs(
             now = found.get("progress")
             lines = [f"  {printable(now['text'])}"] if now else []
             lines += [*_since(cli.lab, run), *provenance_lines(cli.lab, run)]
-            return "\n".join([_text(found, cli.lab.runs.hints(run)), *lines])
+            return "\n".join([_text(found, cli.lab.runs.hints(run), cli.lab.root), *lines])
 
         cli.answer("run", found, text)
         return
@@ -653,7 +655,7 @@ def _period(item: Json) -> str:
     return f"{since} to {shown_time(item['ended_at'])} UTC: {lasted}"
 
 
-def _text(item: Json, hints: Sequence[str]) -> str:
+def _text(item: Json, hints: Sequence[str], root: Path) -> str:
     code = "" if item["exit_code"] is None else f", exit code {item['exit_code']}"
     signal = "" if item["signal"] is None else f", signal {item['signal']}"
     lines = [
@@ -670,9 +672,10 @@ def _text(item: Json, hints: Sequence[str]) -> str:
     lines += [f"  GPUs: {', '.join(item['gpus'])}"] if item["gpus"] else []
     lines += _artifact_lines(item)
     lines.append(f"  files: {printable(item['log_dir'])}")
-    if item.get("isolated"):
-        is_over = item["status"] not in _LIVE
-        lines.append(f"  {'left in its copy' if is_over else 'in a copy'} of the code: {printable(item['isolated'])}")
+    if copy := item.get("isolated"):
+        left = "" if item["status"] in _LIVE else "; it has left files there" * (root / copy).is_dir()
+        is_shown = bool(left) or item["status"] in _LIVE
+        lines.append("  in a copy of the code" + f": {printable(copy)}{left}" * is_shown)
     return "\n".join(lines)
 
 
