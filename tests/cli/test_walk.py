@@ -81,7 +81,7 @@ TABLE: dict[str, Row] = {
     "queue stash": Row(None, "queue", "queue stash r99", 5, why="tests/plugins/dispatch/test_order.py"),
     "queue enqueue": Row(None, "queue", "queue enqueue r99", 5, why="tests/plugins/dispatch/test_order.py"),
     "queue after": Row(None, "experiment", "queue after e99 e1", 5, why="tests/plugins/dispatch/test_order.py"),
-    "export": Row("export --jsonl -o runs.jsonl", "export", "export --csv --jsonl", 2),
+    "export": Row("export --jsonl -o runs.jsonl", "export", "export --csv --what nothing", 2),
     "scan": Row("scan", "scan", "@nowhere scan", 5),
     "evidence list": Row("evidence list", "evidence_list", "evidence list --hypothesis h99", 5),
     "evidence add": Row(
