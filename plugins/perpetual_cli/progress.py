@@ -202,6 +202,7 @@ class _Lines(_Quiet):
     def __init__(self, cli: CliContext, *, are_new: bool) -> None:
         super().__init__(cli)
         self._ended_before: set[str] | None = set() if are_new else None
+        self._waits: dict[str, str] = {}
 
     def update(self, runs: Sequence[Run]) -> None:
         """Writes a line for each run that has ended since the look before; of runs that are not new none at first."""
@@ -210,6 +211,17 @@ class _Lines(_Quiet):
         for run in runs:
             if before is not None and run.id in ended - before:
                 self.say(ended_line(run, self.metrics[run.experiment_id]))
+        self._say_what_for(runs)
+
+    def _say_what_for(self, runs: Sequence[Run]) -> None:
+        """Writes once for what each run waits, where none of them is under way."""
+        queued = [run for run in runs if run.status == "queued" and run.reason]
+        if any(run.status in ("launching", "running") for run in runs):
+            return
+        for run in queued:
+            if self._waits.get(run.id) != run.reason:
+                self._waits[run.id] = str(run.reason)
+                self.say(f"{run.id} waits: {line(run.reason)}")
 
 
 class _Drawn(_Lines):
@@ -243,6 +255,9 @@ class _Drawn(_Lines):
 
         lines = [Text(text, no_wrap=True, overflow="ellipsis") for text in self._text(runs)]
         self._on_screen().update(Group(*lines), refresh=True)
+
+    def _say_what_for(self, runs: Sequence[Run]) -> None:
+        """Says nothing: the reason is beside each run that is drawn."""
 
     def _on_screen(self) -> Live:
         if self._screen is None:

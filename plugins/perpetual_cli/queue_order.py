@@ -9,7 +9,7 @@ import click
 from perpetual.api import CliContext, UsageError, json_option, pass_cli
 from perpetual.toolkit.units import posix_of, seconds_of
 
-__all__ = ["after", "enqueue", "group", "priority", "stash"]
+__all__ = ["after", "enqueue", "group", "priority", "start_waiting", "stash"]
 
 _NUMBERS = {"ignore_unknown_options": True}  # -5 is a priority
 
@@ -48,8 +48,8 @@ def enqueue(cli: CliContext, ids: tuple[str, ...]) -> None:
     with cli.lab.transaction():
         for id in ids:
             cli.lab.queue.enqueue(id)
+    start_waiting(cli)
     _show(cli)
-    _hint(cli)
 
 
 @click.command()
@@ -74,8 +74,8 @@ def after(cli: CliContext, id: str, first: tuple[str, ...]) -> None:
     Without FIRST, it comes after nothing.
     """
     cli.lab.queue.after(id, first)
+    start_waiting(cli)
     _show(cli)
-    _hint(cli)
 
 
 def _moment(text: str) -> datetime:
@@ -95,6 +95,11 @@ def _show(cli: CliContext) -> None:
     show_queue(cli)
 
 
-def _hint(cli: CliContext) -> None:
-    if not cli.lab.queue.moves():
+def start_waiting(cli: CliContext) -> None:
+    """Starts what waits and has room: where no run is live, none would do so by its end."""
+    if cli.lab.queue.moves() or not cli.lab.queue.waiting(limit=1).items:
+        return
+    if cli.lab.config["queue_moves"]:
+        cli.lab.scan()
+    else:
         cli.progress("perpetual scan starts what has room")

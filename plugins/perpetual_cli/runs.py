@@ -37,7 +37,7 @@ from perpetual.toolkit.units import (
 )
 from perpetual_cli.adhoc import Launch, Spec, is_id, measured_line, plan, refuse_spec, start
 from perpetual_cli.progress import going_on, plain_option, wait_for
-from perpetual_cli.queue_order import after, enqueue, group, priority, stash
+from perpetual_cli.queue_order import after, enqueue, group, priority, start_waiting, stash
 from perpetual_cli.words import sparkline, speaks
 
 if TYPE_CHECKING:
@@ -434,7 +434,9 @@ def _state_command(name: str, words: str) -> click.Command:
     def change(cli: CliContext) -> None:
         """Changes the queue's state, and shows it."""
         cli.lab.queue.set_state(_QUEUE[name])
-        show_queue(cli, action=name)
+        if name == "resume":
+            start_waiting(cli)
+        show_queue(cli)
 
     return click.command(name=name, help=words)(change)
 
@@ -448,7 +450,7 @@ for _command in (
     queue.add_command(_command)
 
 
-def show_queue(cli: CliContext, limit: int = 100, cursor: str | None = None, *, action: str | None = None) -> None:
+def show_queue(cli: CliContext, limit: int = 100, cursor: str | None = None) -> None:
     """Prints the queue's state and a page of what waits."""
     state = cli.lab.queue.state()
     page = cli.lab.queue.waiting(limit=limit, cursor=cursor)
@@ -458,8 +460,6 @@ def show_queue(cli: CliContext, limit: int = 100, cursor: str | None = None, *, 
     _queue_table(
         cli, page.items, page.next_cursor, {"state": state, "places": places, "groups": cli.lab.queue.groups()}
     )
-    if action == "resume" and page.items:
-        cli.progress("perpetual scan starts what has room")
 
 
 @click.command()

@@ -180,3 +180,17 @@ def test_the_command_line_has_all_of_it(lab: Lab, capsys: pytest.CaptureFixture[
     assert told("queue", "after", "e2")["places"][1]["after"] == []
     told("queue", "resume")
     assert told("wait", "e1", "e2")["items"]
+
+
+def test_resuming_starts_what_waits_though_no_run_is_live(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No end would do so; and a caller that waits meanwhile reads what for."""
+    monkeypatch.setenv("PERPETUAL_QUEUE_MOVES", "true")
+    assert run(["queue", "pause"]) == 0
+    (waiting,) = launched(lab, proposed(lab))
+    assert run(["wait", waiting, "--timeout", "0.2s", "--plain"]) == 3
+    assert f"{waiting} waits: the queue is paused" in capsys.readouterr().err
+    assert run(["queue", "resume"]) == 0
+    lab.wait([waiting], timeout_s=LONG_S)
+    assert lab.runs.get(waiting).status == "done"
