@@ -169,9 +169,11 @@ def _cached(source: TableSource, answer: Callable[[_Rows], Leaderboard]) -> Lead
     cache = BoardCache(source.key())
     for _ in range(_LOOKS):
         try:
-            if _refresh(source, cache):
+            seq = _refresh(source, cache)
+            if seq is not None:
                 with cache.reading() as rows:
-                    if rows is not None:
+                    # A process that saw an earlier state may have filled it anew meanwhile.
+                    if rows is not None and rows.state.mark[0] >= seq:
                         return answer(rows)
         except PerpetualError:
             raise
@@ -180,12 +182,12 @@ def _cached(source: TableSource, answer: Callable[[_Rows], Leaderboard]) -> Lead
     return None
 
 
-def _refresh(source: TableSource, cache: BoardCache) -> bool:
-    """Brings the cache up to the present state; returns whether it is."""
+def _refresh(source: TableSource, cache: BoardCache) -> int | None:
+    """Brings the cache up to the present state; returns the last commit that it holds then, or None if it does not."""
     token = source.token()
     with cache.reading() as cached:
         if cached is not None and token is not None and cached.state.token == token:
-            return True
+            return cached.state.mark[0]
         mark = _mark(source)
         found = None if cached is None else _changed(source, cached)
     if found is None:
@@ -195,7 +197,7 @@ def _refresh(source: TableSource, cache: BoardCache) -> bool:
         rows, subjects = found
         effects = _effects(source, subjects)
     state = State(token, mark, sorted({*source.changes(mark[2])}))
-    return cache.write(rows, effects, state, anew=found is None)
+    return mark[0] if cache.write(rows, effects, state, anew=found is None) else None
 
 
 def _mark(source: TableSource) -> Mark:
