@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import PerpetualError, PluginError
@@ -59,7 +60,7 @@ def progress_of(lab: Lab, run_ids: Sequence[str]) -> dict[str, dict[str, object]
     found: dict[str, dict[str, object]] = {}
     for name, part in _parts(lab, "status_section"):
         try:
-            said = limited(name, lambda part=part: part.progress(lab, run_ids))  # type: ignore[misc]
+            said = limited(name, partial(part.progress, lab, run_ids))
             found |= json_copy({id: dict(now) for id, now in said.items()}, "progress")
         except Exception:  # noqa: BLE001, S112 - a plugin may raise anything; runs are shown without their progress
             continue

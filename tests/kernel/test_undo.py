@@ -43,9 +43,9 @@ def test_each_deed_is_put_back_in_turn(trial: Lab) -> None:
     assert (trial.hypotheses.get("h1").status, trial.hypotheses.get("h1").archived) == ("parked", True)
     assert trial.undo()["kind"] == "experiment_proposed"
     assert trial.experiments.get("e1").status == "rejected"
-    with pytest.raises(Conflict, match="nothing of yours") as told:
+    with pytest.raises(Conflict, match="nothing of yours") as refused:
         trial.undo()
-    assert told.value.code == "nothing_to_undo"
+    assert refused.value.code == "nothing_to_undo"
     assert trial.storage.verify() == []
 
 
@@ -70,9 +70,9 @@ def test_what_others_have_built_on_stays(trial: Lab) -> None:
     trial.experiments.approve("e1")
     trial.wait([trial.runs.launch("e1")[0].id])
     for dry_run in (True, False):
-        with pytest.raises(Conflict, match="the approval of e1 cannot be undone: it has runs") as told:
+        with pytest.raises(Conflict, match="the approval of e1 cannot be undone: it has runs") as refused:
             trial.undo(dry_run=dry_run)
-        assert told.value.code == "built_on"
+        assert refused.value.code == "built_on"
     trial.hypotheses.add("it helps")
     with Lab.open(trial.root, actor="mcp:codex/1") as agent:
         agent.experiments.propose("h1", command="true")

@@ -141,7 +141,8 @@ def _as_given(body: ExperimentBody, changes: Mapping[str, object]) -> dict[str, 
     """Returns the stored specification as it would be asked for; what followed from other values is left out."""
     design, found = body["design"], {**body["resources"], **body["design"]}
     given: dict[str, object] = {name: found[name] for name in _EDITED if found.get(name) is not None}
-    given |= {name: body[name] for name in ("command", "env", "cwd", "config", *_LABELS)}  # type: ignore[literal-required]
+    stored: Mapping[str, object] = body
+    given |= {name: stored[name] for name in ("command", "env", "cwd", "config", *_LABELS)}
     given["guards"] = [
         f"{item['metric']}:{item['direction']}:{item['margin']!r}" for item in design.get("guards") or ()
     ]

@@ -32,7 +32,7 @@ def lab(project: Path) -> Iterator[Lab]:
 
 @pytest.fixture
 def start(lab: Lab) -> Start:
-    """Runs a Python program, waited for unless told otherwise, and returns its run."""
+    """Runs a Python program, by default waits for it, and returns its run."""
 
     def begin(program: str, *, waits: bool = True) -> Run:
         (lab.root / "job.py").write_text("import os, pathlib, sys, time\n" + program)

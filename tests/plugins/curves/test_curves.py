@@ -65,13 +65,13 @@ def _ended(lab: Lab, arguments: str, **given: Any) -> str:
 
 @pytest.fixture
 def call(lab: Lab, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    def told(*arguments: str, code: int = 0) -> str:
+    def printed_by(*arguments: str, code: int = 0) -> str:
         capsys.readouterr()
         assert run([*arguments]) == code, capsys.readouterr()
         out, err = capsys.readouterr()
         return out + err
 
-    return told
+    return printed_by
 
 
 def test_curves_are_drawn_and_answered(lab: Lab, call: Callable[..., str]) -> None:

@@ -157,29 +157,29 @@ def test_an_agent_changes_no_order_of_a_person(lab: Lab, project: Path) -> None:
 
 
 def test_the_command_line_has_all_of_it(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
-    def told(*words: str, code: int = 0) -> dict[str, Any]:
+    def answered(*words: str, code: int = 0) -> dict[str, Any]:
         assert run([*words, "--json"]) == code
         return dict(json.loads(capsys.readouterr().out or "{}"))
 
-    told("queue", "pause")
-    assert told("queue", "group", "big", "--parallel", "2")["groups"] == {"big": 2}
-    told("propose", "--command", "true")
-    told("propose", "--command", "true", "--after", "e1", "--after", "e1:any", "--group", "big")
-    told("propose", "--command", "true", "--after", "e9", code=5)
-    told("propose", "--command", "true", "--group", "nope", code=5)
+    answered("queue", "pause")
+    assert answered("queue", "group", "big", "--parallel", "2")["groups"] == {"big": 2}
+    answered("propose", "--command", "true")
+    answered("propose", "--command", "true", "--after", "e1", "--after", "e1:any", "--group", "big")
+    answered("propose", "--command", "true", "--after", "e9", code=5)
+    answered("propose", "--command", "true", "--group", "nope", code=5)
     assert {each.id for each in lab.experiments.list().items} == {"e1", "e2"}, "all of it, or nothing"
-    told("approve", "e1", "e2")
-    told("run", "e1")
-    told("run", "e2")
-    assert [place["group"] for place in told("queue")["places"]] == [None, "big"]
-    assert told("queue", "priority", "r2", "-5")["places"][1]["priority"] == -5
-    assert told("queue", "stash", "r1", "--until", "2h")["places"][0]["stashed"] is True
-    told("queue", "stash", "r1", "--until", "1e400", code=2)
-    told("queue", "stash", "r1", "--until", "never", code=2)
-    assert told("queue", "enqueue", "r1")["places"][0]["stashed"] is False
-    assert told("queue", "after", "e2")["places"][1]["after"] == []
-    told("queue", "resume")
-    assert told("wait", "e1", "e2")["items"]
+    answered("approve", "e1", "e2")
+    answered("run", "e1")
+    answered("run", "e2")
+    assert [place["group"] for place in answered("queue")["places"]] == [None, "big"]
+    assert answered("queue", "priority", "r2", "-5")["places"][1]["priority"] == -5
+    assert answered("queue", "stash", "r1", "--until", "2h")["places"][0]["stashed"] is True
+    answered("queue", "stash", "r1", "--until", "1e400", code=2)
+    answered("queue", "stash", "r1", "--until", "never", code=2)
+    assert answered("queue", "enqueue", "r1")["places"][0]["stashed"] is False
+    assert answered("queue", "after", "e2")["places"][1]["after"] == []
+    answered("queue", "resume")
+    assert answered("wait", "e1", "e2")["items"]
 
 
 def test_resuming_starts_what_waits_though_no_run_is_live(
