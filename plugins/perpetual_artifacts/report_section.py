@@ -10,12 +10,10 @@ from perpetual_report.sections import Part, Table, markdown
 
 if TYPE_CHECKING:
     from perpetual import Lab
-    from perpetual.api import Run
 
 __all__ = ["ArtifactSection", "build"]
 
 _MOST = 100  # rows
-_PAGE = 500
 _HASH = 16  # characters that a table shows
 
 
@@ -31,7 +29,7 @@ class ArtifactSection:
 
     def data(self, lab: Lab) -> dict[str, object]:
         """Returns `{items: [{run, path, size_bytes, sha256}], left}`: a hundred, and how many more there are."""
-        items = [{"run": run.id, **item} for run in _runs(lab) for item in run.artifacts]
+        items = [{"run": run.id, **item} for run in lab.runs.all() for item in run.artifacts]
         return {"items": items[:_MOST], "left": len(items) - len(items[:_MOST])} if items else {}
 
     def parts(self, data: Mapping[str, object]) -> Sequence[Part]:
@@ -51,14 +49,3 @@ class ArtifactSection:
 def build(options: Mapping[str, object]) -> ArtifactSection:
     """Returns the section; it has no options."""
     return ArtifactSection()
-
-
-def _runs(lab: Lab) -> Sequence[Run]:
-    found: list[Run] = []
-    cursor: str | None = None
-    while True:
-        page = lab.runs.list(limit=_PAGE, cursor=cursor)
-        found += page.items
-        cursor = page.next_cursor
-        if cursor is None:
-            return found

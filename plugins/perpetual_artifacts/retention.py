@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +29,6 @@ __all__ = ["collect"]
 _GOING = ".gc-"  # how the name of a folder begins whose removal has begun
 _LIVE = ("queued", "launching", "running")
 _DAY_S = 86_400.0
-_PAGE = 500
 
 
 def collect(lab: Lab, *, dry_run: bool = False, now: datetime | None = None) -> Gc:
@@ -43,7 +42,7 @@ def collect(lab: Lab, *, dry_run: bool = False, now: datetime | None = None) -> 
     removed: list[Removal] = []
     kept: Counter[str] = Counter()
     newest = _newest_attempts(lab)
-    for run in _runs(lab):
+    for run in lab.runs.all():
         folder = lab.runs.log_dir(run.id)
         if not _is_folder(folder):
             continue
@@ -75,19 +74,9 @@ def collect(lab: Lab, *, dry_run: bool = False, now: datetime | None = None) -> 
     }
 
 
-def _runs(lab: Lab, experiment_id: str | None = None) -> Iterator[Run]:
-    cursor: str | None = None
-    while True:
-        page = lab.runs.list(experiment_id=experiment_id, limit=_PAGE, cursor=cursor)
-        yield from page.items
-        cursor = page.next_cursor
-        if cursor is None:
-            return
-
-
 def _newest_attempts(lab: Lab) -> dict[tuple[str, int], Run]:
     found: dict[tuple[str, int], Run] = {}
-    for run in _runs(lab):
+    for run in lab.runs.all():
         key = run.experiment_id, run.replicate
         if key not in found or run.attempt > found[key].attempt:
             found[key] = run
@@ -130,7 +119,7 @@ def _remove(lab: Lab, run: Run, folder: Path, removal: Removal) -> bool:
     what = removal["what"]
     going = folder / f"{_GOING}{what}-{os.urandom(4).hex()}"
     with lab.transaction():
-        attempts = _runs(lab, run.experiment_id)
+        attempts = lab.runs.all(experiment_id=run.experiment_id)
         if any(each.replicate == run.replicate and each.status in _LIVE for each in attempts):
             return False
         lab.feed.emit(

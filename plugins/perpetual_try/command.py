@@ -24,6 +24,7 @@ from perpetual.api import (
 from perpetual.science.versions import is_stale
 from perpetual.toolkit.units import counted, finite, seconds_of, shown_bytes, shown_hours
 from perpetual_cli.adhoc import is_id
+from perpetual_cli.experiments import environment
 from perpetual_cli.progress import LIVE, going_on, plain_option, wait_for
 from perpetual_try.trial import (
     MOST,
@@ -144,7 +145,7 @@ def try_(
     wanted = Wanted(
         command=_joined(words), against=against, replicates=REPLICATES if replicates is None else replicates, mde=mde,
         metric=metric, direction=direction, changes=changes, statement=statement, title=title, notes=notes,
-        config=json_object(config, "--config"), env=_variables(env),
+        config=json_object(config, "--config"), env=environment(env),
         wall_s=None if wall is None else seconds_of(wall, "--wall"), gpus=gpus, tags=tags, underpowered=underpowered,
         anyway=anyway,
     )  # fmt: skip
@@ -185,16 +186,6 @@ def _refuse_beside(id: str, names: Sequence[str]) -> None:
         if given[name] not in (None, False, "", ()):
             flag = {"tags": "tag", "dry_run": "dry-run"}.get(name, name)
             raise UsageError(f"--{flag} does not go with {line(id)}, which has it already", hint="leave it out")
-
-
-def _variables(pairs: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for text in pairs:
-        name, sign, value = text.partition("=")
-        if not name or not sign:
-            raise UsageError(f"--env takes NAME=VALUE, not {text!r}", hint="as in --env LR=0.1")
-        found[name] = value
-    return found
 
 
 # --- asking -----------------------------------------------------------------------------------------------------------
