@@ -193,7 +193,7 @@ def render(status: LabStatus, tokens: int = DEFAULT_TOKENS) -> str:
     Text of others is shown inside a fence with both of its lines, or not at all. The last line counts what was left
     out.
     """
-    head = [f"# The state of the research (seq {status['seq']})", _budget(status["budget"])]
+    head = [f"# The state of the research (event {status['seq']})", _budget(status["budget"])]
     if status.get("trust", {}).get("state") == "held":
         head.insert(1, _HELD)
     while head and tokens_of("\n".join(head)) > tokens:

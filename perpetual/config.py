@@ -100,7 +100,7 @@ KEYS: dict[str, Key] = {
         Key("plugin_observer_s", "float", 5.0, "Seconds for an observer of another distribution to take an event.",
             minimum=0.1, maximum=600.0),
         Key("queue_moves", "bool", True,
-            "Whether a run that ends starts a short process, which records the end and starts what waits."),
+            "Whether a process of its own records the ends of runs and starts what waits, with no terminal open."),
         Key("run_secrets", "list", [],
             "Where queued runs find secrets that their starter does not export: NAME=env:NAME, NAME=file:PATH or "
             "NAME=keyring:SERVICE/USER; put it into your own file.", weaker=more_is_weaker),

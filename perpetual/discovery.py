@@ -102,7 +102,9 @@ def installed() -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points
 
     points = entry_points(group=hookspecs.GROUP)
-    return {f"{'?' if point.dist is None else point.dist.name}/{point.name}": point for point in points}
+    # Once for each distribution, which brings many: it parses its metadata anew at each question.
+    names = {dist: "?" if dist is None else dist.name for dist in {point.dist for point in points}}
+    return {f"{names[point.dist]}/{point.name}": point for point in points}
 
 
 def discover(
@@ -125,9 +127,10 @@ def discover(
         watch: is called with a plugin's name and `import` or `hooks` before each step, and with None after it.
     """
     found: dict[str, _Loader] = {}
-    for id, point in installed().items():
-        version = point.dist.version if point.dist is not None else "?"
-        found[id] = (id.partition("/")[0], point.name, version, point.load)
+    points = installed()
+    versions = {dist: "?" if dist is None else dist.version for dist in {point.dist for point in points.values()}}
+    for id, point in points.items():
+        found[id] = (id.partition("/")[0], point.name, versions[point.dist], point.load)
     for distribution, name, version, loader in extra:
         found[f"{distribution}/{name}"] = (distribution, name, version, loader)
 

@@ -46,6 +46,7 @@ __all__ = [
 
 
 _REVEALED: set[str] = set()  # the secrets that plugins have been given in this process
+_LONGEST = 100  # characters of a word that are compared: a megabyte would take minutes
 _SHORTEST = 6  # characters: a shorter one would be found in every second text
 
 
@@ -181,6 +182,7 @@ def nearest(word: str, known: Iterable[str], n: int = 3) -> list[str]:
     """
     from difflib import get_close_matches
 
+    word = word[:_LONGEST]
     names, parts = list(known), [part for part in _parts(word) if len(part) > 2]
     alike = [name for name in names if any(get_close_matches(part, _parts(name), 1, 0.6) for part in parts)]
     return get_close_matches(word, names, n=n, cutoff=0.6) or alike[:n]

@@ -381,7 +381,7 @@ def perpetual_status_sections() -> list[Provider]:
 
     When: once, at discovery. Return: Providers with slot "status_section", placed by `order`.
     Factory: `(options) -> perpetual.api.StatusSection`. It reads the record; the status is kept and shown again until
-    the record or the configuration changes. Failure: the section says that it failed, and how.
+    the record or the configuration changes, but for its `live`. Failure: the section says that it failed, and how.
 
     Example::
 

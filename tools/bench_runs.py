@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import json
 import os
+import pty
 import resource
 import signal
 import statistics
@@ -22,6 +23,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -257,11 +259,11 @@ def crowd(scratch: Path, count: int) -> list[Row]:
 def moving(scratch: Path, ends: int = 50) -> list[Row]:
     """Measures the time from the end of a run to the start of the next one, with no terminal open.
 
-    Cold, a process is started for each end; warm, the one that the first end has started is still there.
+    A process is at work as long as runs wait, from the first end on. Where it was killed, the next end starts one.
     """
     rows = []
     os.environ["PERPETUAL_QUEUE_MOVES"] = "true"
-    for what, linger_s in (("a process for each end", 0), ("one process lingers", 20)):
+    for what, linger_s, goal in (("at work since runs wait", 600, 300.0), ("a new process for each end", 0, None)):
         os.environ["PERPETUAL_QUEUE_LINGER_S"] = str(linger_s)
         folder = scratch / f"moving-{linger_s}"
         with lab_in(folder, most=1) as lab:
@@ -275,8 +277,56 @@ def moving(scratch: Path, ends: int = 50) -> list[Row]:
         late = sorted(1e3 * (posix_of(str(b.started_at)) - posix_of(str(a.ended_at))) for a, b in pairs)
         p50, p95 = statistics.median(late), late[int(0.95 * len(late))]
         value = f"{p50:.0f} / {p95:.0f} ms"
-        rows.append(Row(f"end to start of the next run, {what}, p50 / p95 of {len(late)}", value, p95, 300.0))
+        rows.append(Row(f"end to start of the next run, {what}, p50 / p95 of {len(late)}", value, p95, goal))
     os.environ["PERPETUAL_QUEUE_MOVES"] = "false"
+    return rows
+
+
+TRAIN = """import os, random, sys
+noise = random.Random(os.environ.get("PERPETUAL_SEED")).gauss(0, 0.002)
+print("val_acc:", 0.9 + noise + (0.1 if len(sys.argv) > 1 else 0))
+"""
+
+
+def trying(rounds: int, scratch: Path) -> list[Row]:
+    """Returns what `perpetual try` costs beyond its runs, for each replicate, at a terminal of a person."""
+    folder = scratch / "trying"
+    folder.mkdir()
+    (folder / "train.py").write_text(TRAIN, "utf-8")
+    numbers = iter(range(10**9))
+
+    def at_terminal(*words: str) -> None:
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.chdir(folder)
+            os.execv(PERPETUAL, [PERPETUAL, *words])
+        with contextlib.suppress(OSError):  # a terminal whose last program has ended
+            while os.read(terminal, 65_536):
+                pass
+        os.close(terminal)
+        _, status = os.waitpid(pid, 0)
+        if status:
+            raise RuntimeError(f"perpetual {words[0]} ended with {os.waitstatus_to_exitcode(status)}")
+        reap()
+
+    train = f"{sys.executable} train.py"
+
+    def bare() -> None:
+        subprocess.run(train.split(), check=True, cwd=folder, stdout=subprocess.DEVNULL)
+
+    def trial(replicates: int) -> None:
+        words = (f"{train} --warmup {next(numbers)}", "--against", "e1", "--replicates", str(replicates), "--yes")
+        at_terminal("try", *words)
+
+    at_terminal("init", "-H", "none")
+    baseline = ("--metric", "val_acc", "--direction", "max", "--replicates", "4", "--wait")
+    at_terminal("run", train, *baseline)
+    found = best(rounds, {"bare": bare, "1": partial(trial, 1), "3": partial(trial, 3)})
+    rows = []
+    for replicates in (1, 3):
+        over = found[str(replicates)] / replicates - found["bare"]
+        what = f"CPU of `try` beyond the program, for each of {replicates} run{'s' * (replicates > 1)}"
+        rows.append(Row(what, f"{over:.2f} s", over, 0.5))
     return rows
 
 
@@ -300,6 +350,9 @@ def main() -> None:
         rows = moving(scratch) + starting(options.rounds, scratch)
         for live in (1, 20):
             rows += hearing(scratch, live)
+        os.environ["PERPETUAL_QUEUE_MOVES"] = "true"
+        rows += trying(min(5, options.rounds), scratch)
+        os.environ["PERPETUAL_QUEUE_MOVES"] = "false"
         rows += scanning(options.rounds, scratch) + weighing(scratch) + crowd(scratch, options.crowd)
     if options.json:
         print(json.dumps({"rounds": options.rounds, "load": load, "rows": [row._asdict() for row in rows]}))

@@ -25,13 +25,14 @@ from perpetual.documents.memory import MemoryDecision, MemoryWrite, NoteHistory,
 from perpetual.documents.page import Page
 from perpetual.documents.plugins import Plugin, Plugins
 from perpetual.documents.provenance import Provenance
-from perpetual.documents.runs import Logs, Queue, RunPlan, Scan
+from perpetual.documents.runs import Logs, Queue, RunPage, RunPlan, Scan
 from perpetual.documents.services import ServiceLine
 from perpetual.documents.status import Brief, Budget, Error, Hook, StatusDocument, Version
 from perpetual.documents.store import StoreCompact, StoreExport, StoreImport, StoreMigrate, StoreStats, StoreVerify
 from perpetual.documents.trust import Trust, Trusted, TrustRevoked
 from perpetual_adopt.documents import Adoption
 from perpetual_artifacts.documents import Gc
+from perpetual_believed.documents import Believed
 from perpetual_curves.documents import Curves, LiveRunDocument
 from perpetual_demo.documents import Demo
 from perpetual_devkit.documents import (
@@ -43,10 +44,11 @@ from perpetual_devkit.documents import (
     PluginsSearch,
     Uninstall,
 )
-from perpetual_export.documents import Export
+from perpetual_export.documents import Crate, Export
 from perpetual_find.documents import Found
+from perpetual_mirrors.documents import MirrorPushes
 from perpetual_optuna.documents import SweepPruned
-from perpetual_report.documents import Comparison, Report, Verification
+from perpetual_report.documents import Comparison, Reference, Report, SiteReport, Verification
 from perpetual_scorers.documents import (
     Aa,
     AaPlan,
@@ -82,6 +84,7 @@ DOCUMENTS: dict[str, Any] = {
     "aa_plan": AaPlan,
     "adoption": Adoption,
     "approve_token": ApproveToken,
+    "believed": Believed,
     "bench_policy": BenchPolicy,
     "archived": Archived,
     "brief": Brief,
@@ -90,6 +93,7 @@ DOCUMENTS: dict[str, Any] = {
     "comparison": Comparison,
     "completion": Completion,
     "config": Page[Setting],
+    "crate": Crate,
     "curves": Curves,
     "demo": Demo,
     "doctor": Doctor,
@@ -113,6 +117,7 @@ DOCUMENTS: dict[str, Any] = {
     "memory_decision": MemoryDecision,
     "memory_write": MemoryWrite,
     "methodology": Page[Setting],
+    "mirror": readable(MirrorPushes),
     "note": (Note, NoteText),
     "note_history": NoteHistory,
     "note_hits": Page[NoteHit],
@@ -136,12 +141,13 @@ DOCUMENTS: dict[str, Any] = {
     "report": Report,
     "run": (LiveRunDocument, Run),
     "run_plan": RunPlan,
-    "runs": Page[Run],
+    "runs": RunPage,
     "scan": Scan,
     "service": ServiceLine,
     "services": Page[ServiceLine],
     "setting": Setting,
     "status": StatusDocument,
+    "site": SiteReport,
     "store_compact": StoreCompact,
     "store_export": StoreExport,
     "store_import": StoreImport,
@@ -160,6 +166,7 @@ DOCUMENTS: dict[str, Any] = {
     "try_plan": TryPlan,
     "undone": Undone,
     "uninstall": Uninstall,
+    "references": Page[Reference],
     "verification": Verification,
     "version": Version,
 }

@@ -171,7 +171,7 @@ def _put_back(variable: str, value: str | None) -> None:
     is_eager=True,
     expose_value=False,
     callback=_without,
-    help="Load a plugin not; may be repeated. [PERPETUAL_WITHOUT=A,B]",
+    help="Switch a plugin off; may be repeated. [PERPETUAL_WITHOUT=A,B]",
 )
 @click.option("--all", is_flag=True, expose_value=False, help="With --help: list every command, by topic.")
 @click.option(

@@ -74,7 +74,7 @@ def answer(arguments: list[str]) -> str | None:
     is_agent = mark(os.environ, _agent_marks()) is not None
     command, event, tokens = parsed
     if command == "status":
-        if status["runs"]["active"]:
+        if status["runs"]["active"] or _has_ad_hoc():
             return None  # how far they are is not kept
         status = for_agents(status) if is_agent else status
         document = status_document(status)
@@ -155,6 +155,14 @@ def kept_status() -> LabStatus | None:
         return {**document, "services": _services(found)}
     except OSError:
         return None  # the full command line says what is wrong
+
+
+def _has_ad_hoc() -> bool:
+    """Returns whether ad-hoc runs are not in the record yet."""
+    try:
+        return bool(os.listdir(os.path.join(cache_files.folder() or "", "adhoc")))
+    except OSError:
+        return False  # there is no such folder
 
 
 def _services(found: str) -> list[ServiceNow]:
@@ -255,7 +263,6 @@ def status_text(status: LabStatus, *, for_agent: bool = False) -> str:
     name = [_plain(status["project"])]
     held = _held_lines(status.get("trust"))
     head = [
-        f"(seq {status['seq']})",
         *(held[:1] if for_agent else held),
         f"budget: {_spent(budget)}, {_hours(budget['run_hours'])} of run time",
         "experiments: " + (", ".join(f"{n} {name}" for name, n in status["experiments"].items()) or "none"),
@@ -306,4 +313,4 @@ def status_text(status: LabStatus, *, for_agent: bool = False) -> str:
         from perpetual.toolkit.fence import fence
 
         return "\n".join([*head, *steps, fence("\n".join(name + lines))])
-    return "\n".join([f"{name[0]}  {head[0]}", *head[1:], *lines, *steps])
+    return "\n".join([*name, *head, *lines, *steps])

@@ -15,6 +15,7 @@ from perpetual.commands import CliContext, json_option, pass_cli, printable
 from perpetual.errors import Conflict, UsageError
 from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.readers import names_a_right
+from perpetual.toolkit.status_file import FIRST_STEP
 from perpetual.toolkit.units import hours_of
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _folder(target: str | None) -> Path:
         if not (here / FOLDER).exists() and (above / FOLDER / FILE).is_file() and not foreign(above):
             raise Conflict(
                 f"{here} is inside the project {above}",
-                hint=f"perpetual init -t {above} for that one; perpetual init -t . makes another one here",
+                hint=f"perpetual init -t {shlex.quote(str(above))} for that one; perpetual init -t . for one here",
             )
     return here
 
@@ -101,10 +102,17 @@ def _create(
     config = Config(folder)
     registry = Registry.of(config, safe=cli.safe)
     asks = not (harnesses or cli.as_json or cli.withholds) and sys.stdin.isatty() and sys.stdout.isatty()
+
+    def known(answer: str) -> Sequence[str]:
+        try:
+            chosen(config, registry, names := answer.replace(",", " ").split())
+        except UsageError as problem:  # click tells it, and asks again
+            raise click.UsageError(printable(problem.message)) from problem
+        return names
+
     if is_new and asks:
-        default = " ".join(chosen(config, registry))
-        answer = click.prompt("coding agent (claude-code, codex, cursor, opencode, mcp, all or none)", default=default)
-        harnesses = answer.replace(",", " ").split()
+        question = "coding agent (claude-code, codex, cursor, opencode, mcp, all or none)"
+        harnesses = click.prompt(question, default=" ".join(chosen(config, registry)), value_proc=known)
     chosen(config, registry, harnesses)  # a harness that does not exist is said before anything is created
     with Lab.init(
         folder, name=wishes["name"], store=wishes["store"], budget_gpu_hours=wishes["budget"], safe=cli.safe
@@ -200,5 +208,5 @@ def _text(document: dict[str, Any], *, is_agent: bool) -> str:
     lines += [f"note: {printable(note)}" for note in document["notes"]]
     if document["trust"]:
         lines += ["what a person must do:", *(f"  - {printable(step)}" for step in document["trust"])]
-    lines.append("nothing was written (--dry-run)" if is_dry else 'next: perpetual hypotheses add "what you believe"')
+    lines.append("nothing was written (--dry-run)" if is_dry else "next: " + FIRST_STEP)
     return "\n".join(lines)

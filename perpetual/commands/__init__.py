@@ -254,7 +254,7 @@ class CliContext:
         def wait() -> bool:
             self.lab.feed.wait(seen[0], timeout_s=1.0)
             seen.append(self.lab.feed.last())
-            return seen.pop(0) != seen[0] or bool(self.lab.runs.live())
+            return seen.pop(0) != seen[0] or bool(self.lab.runs.live() or self.lab.live_sections())
 
         redrawn(draw, wait)
 

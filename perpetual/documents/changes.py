@@ -49,3 +49,4 @@ class ExperimentChanges(TypedDict, total=False):
     scheduler: str | None
     engine: Mapping[str, object] | None
     isolate: bool | None
+    needs_artifacts: Sequence[str]

@@ -80,6 +80,7 @@ class LeaderboardRow(TypedDict):
     direction: str | None
     left_out: dict[str, int]
     experiments: list[str]  # whose runs are pooled
+    archived: bool  # hidden from lists, not from a leaderboard
 
 
 class Leaderboard(TypedDict):

@@ -88,6 +88,16 @@ class KeptCode(TypedDict):
     below: str
 
 
+class CodePreview(TypedDict):
+    """What a copy of the code would hold; `diff_bytes` is of the changes that are not committed, null: no commit."""
+
+    commit: str | None
+    diff_bytes: int | None
+    files: int
+    size_bytes: int
+    linked: int  # files and folders that are links to the originals, beside what git ignores
+
+
 class CodeStateDocument(TypedDict):
     """The code of a command at one time, as `CodeState` in `perpetual.api` explains it."""
 
@@ -119,6 +129,15 @@ class Versions(TypedDict):
     environment: str | None
 
 
+class Need(TypedDict):
+    """A file, such as `e3/model.pt`, that a run has left and another starts from."""
+
+    artifact: str
+    run_id: str
+    size_bytes: int
+    sha256: str | None
+
+
 class Provenance(TypedDict):
     """What a run was started from; `intact` is null where no hash of it was noted.
 
@@ -137,6 +156,7 @@ class Provenance(TypedDict):
     interpreter: Interpreter | None
     machine: ProvenanceMachine | None
     gpus: list[str]
+    needs: NotRequired[list[Need]]  # what it started from of other runs
     protected: Protected
     perpetual: str
     captured_at: str

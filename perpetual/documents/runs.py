@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import NotRequired
 
 from perpetual.documents import TypedDict
+from perpetual.documents.page import Page
+from perpetual.documents.provenance import CodePreview
+from perpetual.documents.status import SectionNow
 from perpetual.records.ledgers import Debit, Evidence
 from perpetual.records.run import Run
 
@@ -30,6 +33,7 @@ class RunPlan(Hours):
     wall_s: float | None
     waits_for: str | None
     code_changed: str | None  # what of the code is not as it was approved
+    isolated: CodePreview | None  # the copy that `--isolate` would make; null: none, or not known
 
 
 class Logs(TypedDict):
@@ -52,6 +56,13 @@ class Place(TypedDict):
     group: str | None
     after: list[str]  # e3, or e3:any
     stashed: bool
+    until: str | None  # of a stashed run: when it is put back by itself
+
+
+class RunPage(Page[Run]):
+    """A page of runs; `outside` are sections of what goes on outside of the record, such as ad-hoc runs."""
+
+    outside: NotRequired[dict[str, SectionNow]]
 
 
 class Queue(TypedDict):

@@ -25,7 +25,7 @@ from perpetual.config import MARKS, find_project
 from perpetual.lab.config import LabConfig
 from perpetual.lab.context import Clock, Context, utc_now
 from perpetual.lab.evidence_rules import by_rules
-from perpetual.lab.permissions import actor_name
+from perpetual.lab.permissions import actor_name, is_agent
 from perpetual.lab.trust import VARIABLE
 from perpetual.registry import Registry
 from perpetual.toolkit.named_path import named_path
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from perpetual.documents.ledger import Undone
     from perpetual.documents.machine import DoctorCheck
     from perpetual.documents.runs import Scanned
-    from perpetual.documents.status import LabStatus
+    from perpetual.documents.status import LabStatus, SectionNow
     from perpetual.lab.budget import Budget
     from perpetual.lab.events import Feed
     from perpetual.lab.evidence import EvidenceLedger
@@ -211,7 +211,8 @@ class Lab(AbstractContextManager["Lab"]):
         """Opens the project at `path`, or the nearest one above the working directory.
 
         Args:
-            actor: the name that records carry; None is the user's, or the agent's whose shell it is.
+            actor: the name that records carry; None is the user's, or the agent's whose shell it is, where no person's
+                name is taken.
             safe: loads bundled plugins only.
             registry: the plugins to use; None finds those that are installed.
             clock: returns the present time, in UTC.
@@ -223,7 +224,9 @@ class Lab(AbstractContextManager["Lab"]):
         """
         config = LabConfig(find_project(explicit=str(path) if path is not None else None))
         plugins = registry or Registry.of(config, safe=safe)
-        lab = cls(Context(config, plugins, actor=actor or actor_name(config[MARKS]), clock=clock))
+        shell = actor_name(config[MARKS])
+        name = shell if actor is None or (is_agent(shell) and not is_agent(actor)) else actor
+        lab = cls(Context(config, plugins, actor=name, clock=clock))
         if os.environ.get(VARIABLE):
             lab.trust.from_environment()
         by_rules(lab.context)
@@ -328,7 +331,15 @@ class Lab(AbstractContextManager["Lab"]):
 
             for run in found["runs"]["active"]:
                 run["status"], run["reason"] = as_seen(self.context, run["id"], run["status"], run["reason"])
+        if live := self.live_sections():
+            found["sections"] = {**found.get("sections", {}), **live}
         return found
+
+    def live_sections(self) -> dict[str, SectionNow]:
+        """Returns sections of what goes on outside of the record now, by name, such as ad-hoc runs."""
+        from perpetual.lab.plugin_sections import status_sections
+
+        return status_sections(self, live=True)
 
     def progress(self, run_ids: Sequence[str]) -> dict[str, dict[str, object]]:
         """Returns how far live runs are, by run: step, metrics, speed, seconds left; of others nothing."""

@@ -10,7 +10,7 @@ from typing import NotRequired, TypedDict
 
 from perpetual.documents.ledger import Effect
 from perpetual.documents.memory import Finding
-from perpetual.documents.provenance import CodeStateDocument, KeptCode, Versions
+from perpetual.documents.provenance import CodeStateDocument, KeptCode, Need, Versions
 from perpetual.records.states import (
     Decider,
     EvidenceKind,
@@ -46,6 +46,7 @@ class DesignKeys(TypedDict):
     cwd: str | None
     config: dict[str, object]
     design: ClaimKey
+    resources: NotRequired[ResourcesBody]
 
 
 class CapturedBody(TypedDict, total=False):
@@ -86,6 +87,7 @@ class FoldKeys(TypedDict):
     cautions: NotRequired[list[str]]
     assumes: NotRequired[list[str]]
     sentence: NotRequired[str | None]
+    more_runs: NotRequired[int | None]
 
 
 class HypothesisBody(FoldKeys):
@@ -120,6 +122,7 @@ class ResourcesBody(TypedDict):
     engine: NotRequired[Json]
     isolate: NotRequired[bool]
     worktree: NotRequired[str | None]
+    needs_artifacts: NotRequired[list[str]]
 
 
 class Proxy(TypedDict):
@@ -314,6 +317,7 @@ class RunBody(TypedDict):
     code_accepted_mark: NotRequired[str]
     provenance_sha256: NotRequired[str]
     artifacts: NotRequired[list[ArtifactBody]]
+    needs: NotRequired[list[Need]]
     shares_folder: NotRequired[bool]
     isolated: NotRequired[str | None]
     kept: NotRequired[KeptCode]

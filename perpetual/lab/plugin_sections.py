@@ -45,11 +45,11 @@ def _examined(name: str, part: Check, lab: Lab) -> Finding:
         return Finding(False, f"the check {name} failed: {_words(problem)}", "perpetual plugins list names its plugin")
 
 
-def status_sections(lab: Lab) -> dict[str, SectionNow]:
-    """Returns `{title, lines, data, error}` of each plugin's section of the status, by its provider's name."""
+def status_sections(lab: Lab, *, live: bool = False) -> dict[str, SectionNow]:
+    """Returns `{title, lines, data, error}` of each plugin's section, or `live` one, by its provider's name."""
     sections: dict[str, SectionNow] = {}
     for name, part in _parts(lab, "status_section"):
-        shown = _shown(name, part, lab)
+        shown = _shown(name, part, lab, live=live)
         if shown is not None:
             sections[name.rpartition("/")[2]] = shown
     return sections
@@ -67,9 +67,9 @@ def progress_of(lab: Lab, run_ids: Sequence[str]) -> dict[str, dict[str, object]
     return found
 
 
-def _shown(name: str, part: StatusSection, lab: Lab) -> SectionNow | None:
+def _shown(name: str, part: StatusSection, lab: Lab, *, live: bool) -> SectionNow | None:
     try:
-        found = limited(name, lambda: part.show(lab))
+        found = limited(name, lambda: part.live(lab) if live else part.show(lab))
         if found is None:
             return None
         if not isinstance(found, Section):

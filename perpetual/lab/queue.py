@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
-from perpetual.errors import Conflict, NotFound, PluginError, UsageError, unknown
+from perpetual.errors import Conflict, NotFound, UsageError, unknown
 from perpetual.lab.context import Context
+from perpetual.lab.experiments.order import all_before
 from perpetual.lab.kinds import EXPERIMENT, RUN, RunRow
 from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.runs import QUEUE_STATES, RunRecords
 from perpetual.lab.ledger.specification import HIGHEST_PRIORITY
 from perpetual.lab.permissions import for_agent, is_agent, person_only
-from perpetual.lab.runs.order import group_limits
+from perpetual.lab.runs.order import awaited, group_limits, keep_moving, movers
 from perpetual.records import Listing, Run, from_json
 from perpetual.toolkit.units import identifier, iso, start_of
 
@@ -42,15 +43,20 @@ class Queue:
 
     def moves(self) -> bool:
         """Returns whether what waits starts by itself: a live run will start it when it ends."""
-        from perpetual.lab.engines.sight import scheduler_for
-
         if not self._ctx.config["queue_moves"] or self.state() == "paused":
             return False
-        live = [run for run in RunRecords(self._ctx).live() if run.body["status"] != "queued"]
-        try:
-            return any(scheduler_for(self._ctx, run).moves_queue for run in live)
-        except PluginError:
-            return False
+        return bool(movers(self._ctx, [run for run in RunRecords(self._ctx).live() if run.body["status"] != "queued"]))
+
+    def awaited(self) -> float | None:
+        """Returns when what waits moves next: a moment (POSIX seconds), infinity for the end of a run; None is never.
+
+        The moment is the earliest until which a run is stashed.
+        """
+        return awaited(self._ctx)
+
+    def keep_moving(self) -> None:
+        """Has a process at work that starts what waits at the next end or moment; each scan and launch does so."""
+        keep_moving(self._ctx)
 
     def waiting(self, *, limit: int = 100, cursor: str | None = None) -> Listing[Run]:
         """Returns a page of the runs that wait, in the order in which they will be started."""
@@ -69,8 +75,8 @@ class Queue:
             before: how many runs stand before the page.
 
         Returns:
-            `{run_id, position, priority, score, waits_for, group, after, stashed}` each; runs of one priority start by
-            score, then by age.
+            `{run_id, position, priority, score, waits_for, group, after, stashed, until}` each; runs of one priority
+            start by score, then by age.
         """
         experiments = {run.experiment_id: ExperimentRecords(self._ctx).get(run.experiment_id) for run in runs}
         bodies = {id: self._ctx.need(EXPERIMENT, id).body for id in experiments}
@@ -85,6 +91,7 @@ class Queue:
                 "group": bodies[run.experiment_id].get("group"),
                 "after": [*bodies[run.experiment_id].get("after", ())],
                 "stashed": rows[run.id].get("stashed") is not None,
+                "until": rows[run.id].get("stashed") or None,
             }
             for position, run in enumerate(runs, before + 1)
         ]
@@ -119,29 +126,24 @@ class Queue:
             UsageError: for another form, or where experiments would wait for one another.
             NotFound: for an experiment that is not there.
         """
+        self._ctx.trust.require("changing the queue")
         entries = []
-        for text in first:
-            other, sign, how = text.partition(":")
-            if sign and how != "any":
-                raise UsageError(f"an experiment that comes first is as in e3 or e3:any, not {text!r}")
-            other = self._ctx.need(EXPERIMENT, other).id
-            if self._ctx.need(EXPERIMENT, id).id in self._all_before(other):
-                raise UsageError(f"{id} and {other} would wait for one another", hint=f"perpetual experiments {other}")
-            entries.append(other + sign + how)
-        self._refuse_agents(id)
-        self._note(EXPERIMENT, id, {"after": [*dict.fromkeys(entries)]})
+        with self._ctx.store.transaction():  # of two processes the second sees what the first has set
+            for text in first:
+                other, sign, how = text.partition(":")
+                if sign and how != "any":
+                    raise UsageError(f"an experiment that comes first is as in e3 or e3:any, not {text!r}")
+                other = self._ctx.need(EXPERIMENT, other).id
+                if self._ctx.need(EXPERIMENT, id).id in all_before(self._ctx, [other]):
+                    hint = f"perpetual experiments {other}"
+                    raise UsageError(f"{id} and {other} would wait for one another", hint=hint)
+                entries.append(other + sign + how)
+            self._refuse_agents(id)
+            self._note(EXPERIMENT, id, {"after": [*dict.fromkeys(entries)]})
 
     def _refuse_agents(self, id: str) -> None:
         if self._ctx.need(EXPERIMENT, id).body["status"] != "proposed":
             person_only(self._ctx, f"changing the order of {id}, which was approved")
-
-    def _all_before(self, id: str) -> set[str]:
-        found, left = {id}, [id]
-        while left:
-            known = self._ctx.need(EXPERIMENT, left.pop()).body.get("after", ())
-            fresh = {entry.partition(":")[0] for entry in known} - found
-            found, left = found | fresh, [*left, *fresh]
-        return found
 
     def join(self, id: str, group: str | None) -> None:
         """Puts an experiment's runs into a group, or into none. Raises NotFound for a group that was not made."""
@@ -186,7 +188,7 @@ class Queue:
     def stash(self, id: str, *, until: datetime | None = None) -> None:
         """Takes a waiting run out of the order of starting, until `enqueue` or a moment; it keeps its reservation.
 
-        Nothing watches the clock: it starts at the first end of a run, or scan, after that moment.
+        The process that moves the queue waits for that moment: `keep_moving`, or any scan, has it at work.
         """
         id = self._need_queued(id).id
         text = "" if until is None else iso(until.replace(microsecond=0))

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from perpetual.errors import UsageError
+from perpetual.toolkit.limits import LONGEST_COMMAND, fits_text
 
 if TYPE_CHECKING:
     from perpetual.documents.status import LabStatus
@@ -92,7 +93,8 @@ class Redaction:
     # --- refused ----------------------------------------------------------------------------------------------
 
     def refuse_command(self, command: str | None) -> None:
-        """Raises UsageError for a command that holds a secret."""
+        """Raises UsageError for a command that holds a secret, or is too long for its words to be looked at."""
+        fits_text(command, "the command", LONGEST_COMMAND)
         if command is not None and self._redactor.in_command(command):
             raise _refusal("the command holds a secret")
 

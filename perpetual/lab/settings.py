@@ -78,9 +78,9 @@ class Settings:
         """
         later: dict[str, object] = {}  # values of then, of the keys that were set later
         before = {name: key.default for name, key in KEYS.items()}
-        for row in self._ctx.store.rows(EVENT):
+        for row in self._ctx.store.find(EVENT, kind="methodology_set"):
             name, payload = row.body["subject"], row.body["payload"]
-            if row.body["kind"] == "methodology_set" and name in KEYS:
+            if name in KEYS:
                 if row.number > seq:
                     later.setdefault(name, payload.get("was", before[name]))
                 before[name] = payload["value"]

@@ -24,10 +24,11 @@ from perpetual.records import one_line
 from perpetual.records.states import EXPERIMENT_STATES, HYPOTHESIS_STATES, NOTE_STATES
 from perpetual.science.discoveries import base_rate, discoveries, expected_false, in_words
 from perpetual.science.versions import baseline_to_renew, is_stale
+from perpetual.science.wording import leans
 from perpetual.slots.store import Document
 from perpetual.toolkit.causes import reason_with_cause
 from perpetual.toolkit.service_state import service_states
-from perpetual.toolkit.status_file import STATUS_FILE, read_status
+from perpetual.toolkit.status_file import FIRST_STEP, STATUS_FILE, read_status
 
 if TYPE_CHECKING:
     from perpetual.documents.status import (
@@ -235,11 +236,25 @@ class Status:
                 for id in dict.fromkeys(islice(filter(None, stale), _OFFERED))
             ]
         if opened and not proposed and not ready and not document["runs"]["active"]:
-            metric = "" if opened[0].body["prediction"]["metric"] else " --metric NAME ..."
-            steps.append(f"perpetual propose -h {opened[0].id} --command 'python train.py ...'{metric}")
+            first = opened[0].body
+            metric = "" if first["prediction"]["metric"] else " --metric NAME ..."
+            step = f"perpetual propose -h {opened[0].id} --command 'python train.py ...'{metric}"
+            if first.get("more_runs") and first["effect"]:
+                step = f"perpetual try --more {first['effect']['experiments'][0]} --replicates {first['more_runs']}"
+            steps.append(step)
         if not store.count("hypothesis"):
-            steps.append('perpetual hypotheses add "what you believe"')
+            over = ((it.id, it.body) for it in self._each(EXPERIMENT, "analysed") if not it.body.get("archived"))
+            found = next((id for id, body in over if body["design"]["metric"] and body["runs"].get("done")), None)
+            first_claim = FIRST_STEP if not store.count("experiment") else 'perpetual hypotheses add "what you believe"'
+            steps.append(f"perpetual try 'COMMAND' --against {found}" if found else first_claim)
         elif not opened:
+            steps += [
+                f"perpetual try --more {line['effect']['experiments'][0]}  ({line['id']} leans: more runs make it sure)"
+                for line in document["hypotheses"][:_OFFERED]
+                if line["status"] == "supported"
+                and line["effect"]
+                and leans("supported", line["false_alarm_bound"], line["effect"])
+            ]
             steps.append("perpetual report  (every hypothesis is decided or parked)")
         return steps
 

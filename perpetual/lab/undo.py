@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from perpetual.errors import Conflict
 from perpetual.lab.evidence.confidence import refold
-from perpetual.lab.experiments.edit import voided
+from perpetual.lab.experiments.edit import check_no_circle, voided
 from perpetual.lab.kinds import EVENT, EXPERIMENT, HYPOTHESIS
 from perpetual.lab.ledger.archive import archive
 from perpetual.lab.ledger.experiments import ExperimentRecords
@@ -88,12 +88,14 @@ def _last_deed(ctx: Context, tx: LabTransaction) -> list[EventRow]:
         if is_own and kinds <= _BACK.keys() | _FOLLOWS:
             return own
     raise Conflict("nothing of yours can be undone", code="nothing_to_undo",
-                   hint="perpetual evidence retract, kill and memory reject are for what stays")  # fmt: skip
+                   hint="perpetual evidence retract and kill for what stays; memory reject for notes")  # fmt: skip
 
 
 def _is_over(ctx: Context, event: EventRow) -> bool:
-    """Returns whether the event is of an approval that an edit or a rejection has ended since."""
+    """Returns whether the event is of an approval that has ended since, or changed the order of the queue."""
     over = ("proposed", "rejected", "expired")
+    if event.body["kind"] == "queue_changed":
+        return "state" not in event.body["payload"]
     return event.body["kind"] == "experiment_approved" and (
         ctx.need(EXPERIMENT, event.body["subject"]).body["status"] in over
     )
@@ -164,12 +166,17 @@ def _edited(ctx: Context, tx: LabTransaction, event: EventRow) -> None:
     was, item = _was(event), ctx.need(EXPERIMENT, event.body["subject"])
     if "spec_hash" in was:
         _experiment(ctx, tx, event, "proposed")
-    later = [row for row in tx.find(EVENT, subject=item.id, kind="experiment_edited") if row.number > event.number]
-    if later:
+    since = [row for row in tx.find(EVENT, subject=item.id) if row.number > event.number]
+    undone = {row.body["payload"]["seq"] for row in since if row.body["kind"] == "deed_undone"}
+    later = {row.number for row in since if row.body["kind"] == "experiment_edited"
+             or (row.body["kind"] == "queue_changed" and was.keys() & row.body["payload"].keys())}  # fmt: skip
+    if later - undone:
         raise _built_on(event, "it was edited again")
     body = {name: value for name, value in {**item.body, **was}.items() if value is not None or name in _NULLABLE}
     tx.put(EXPERIMENT, item.id, body)
-    ExperimentRecords(ctx).alike.moved(tx, ctx.need(EXPERIMENT, item.id))
+    restored = ctx.need(EXPERIMENT, item.id)
+    check_no_circle(ctx, item.id, restored.body["design"]["baseline"])  # that may be compared with it since
+    ExperimentRecords(ctx).alike.moved(tx, restored)
 
 
 def _archived(ctx: Context, _: LabTransaction, event: EventRow) -> None:

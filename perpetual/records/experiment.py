@@ -29,6 +29,7 @@ class Resources:
     engine: Json = field(default_factory=dict)  # the options of that scheduler which were asked for
     isolate: bool = False  # each run starts in a copy of the code that was approved
     worktree: str | None = None  # the linked git worktree that it runs in, from the project's folder
+    needs_artifacts: tuple[str, ...] = ()  # e3/model.pt: files that runs of experiments have left, which it starts from
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,8 @@ class Experiment(Shown):
     effect: Json | None = None
     left_out: dict[str, int] | None = None
     archived: bool = False  # hidden from lists
+    after: tuple[str, ...] = ()  # e3 or e3:any, which come first
+    group: str | None = None  # of the queue
     differs: Json | None = None  # of an answer of `approve`: what is new beside what was approved like it
 
     def __post_init__(self) -> None:

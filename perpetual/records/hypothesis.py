@@ -50,5 +50,6 @@ class Hypothesis(Shown):
     effect: Json | None = None
     decided_by: Decider | None = None  # of a hypothesis that is supported or refuted
     sentence: str | None = None  # the verdict for a reader without statistics; None before anything was measured
+    more_runs: int | None = None  # like those that there are, which would decide it with a chance of 80 %
     archived: bool = False  # hidden from lists
     assumes: tuple[str, ...] = ()  # what the verdict takes for granted, each beginning with the code of its caution

@@ -251,7 +251,7 @@ def _weigh_together(
         own = [*_flags_of_equal(design, each.values), *design.get("warnings", ())]
         flags.append(own + (_too_good(design, math.fsum(each.values) / len(each.values)) if each.values else []))
     if said.low is None:
-        flags[0].append("noise unknown: one more replicate")
+        flags[0].append("noise unknown" if "seed not applied" in flags[0] else "noise unknown: one more replicate")
     if said.outliers:
         flags[0].append(f"outlier: {said.outliers} of the values count half, as the nearest other one")
     support, refute = said.support, said.refute

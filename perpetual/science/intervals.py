@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = ["Interval", "mean_of", "paired_difference", "pooled_difference", "pooled_sd", "student_quantile",
+__all__ = ["Interval", "mean_of", "paired_difference", "pooled_sd", "student_quantile",
            "student_tail", "welch_difference"]  # fmt: skip
 
 LEVEL = 0.95
@@ -138,15 +138,6 @@ def pooled_sd(groups: Iterable[Sequence[float]]) -> float | None:
             squares += math.fsum((value - mean) ** 2 for value in values)
             freedom += len(values) - 1
     return math.sqrt(squares / freedom) if freedom >= 2 and squares > 0 else None
-
-
-def pooled_difference(values: Sequence[float], baseline: Sequence[float], *, level: float = LEVEL) -> Interval:
-    """Returns the difference of two groups' means under one noise, as of a design's pooled replicates."""
-    n, mean, squares = _moments(values)
-    n_b, mean_b, squares_b = _moments(baseline)
-    nu = n + n_b - 2
-    error = math.sqrt((squares + squares_b) / nu * (1.0 / n + 1.0 / n_b)) if nu > 0 else 0.0
-    return _around(n, mean - mean_b, _sd(n, squares), error, nu, level)
 
 
 def welch_difference(values: Sequence[float], baseline: Sequence[float], *, level: float = LEVEL) -> Interval:

@@ -69,6 +69,7 @@ class RunFolder:
     log_dir: Path
     cwd: Path
     started_at_s: float  # POSIX seconds
+    ended_at_s: float | None = None  # None: it is live, or its end is not known
 
 
 @dataclass(frozen=True, slots=True)

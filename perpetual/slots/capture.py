@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
-    from perpetual.documents.provenance import CodeStateDocument, KeptCode
+    from perpetual.documents.provenance import CodePreview, CodeStateDocument, KeptCode
     from perpetual.slots.redactor import Redactor
 
 __all__ = ["RESERVED", "Artifact", "Capture", "CodeReader", "CodeState", "Isolation", "RunChanges", "RunEnd",
@@ -57,6 +57,8 @@ class RunStart:
     - `argv`, `cwd`, `env`: what is executed, with secrets; `own_env` names the variables that the experiment sets.
     - `redactor`: takes secrets out of what is kept.
     - `protected_paths`, `code_ignore`: patterns of the methodology.
+    - `needs`: artifacts of other runs that it starts from, `{artifact, run_id, size_bytes, sha256}` each. One capture
+      hands them over and answers them as the fact `needs`, or why it cannot: then the run does not start.
     """
 
     run_id: str
@@ -69,6 +71,7 @@ class RunStart:
     own_env: frozenset[str] = frozenset()
     protected_paths: tuple[str, ...] = ()
     code_ignore: tuple[str, ...] = ()
+    needs: tuple[Mapping[str, object], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +187,10 @@ class Isolation(ABC):
     @abstractmethod
     def keep(self, argv: Sequence[str], cwd: str | None) -> KeptCode:
         """Keeps the code as it lies now; raises UsageError where it cannot, or where the command names the original."""
+
+    def preview(self, argv: Sequence[str]) -> CodePreview | None:
+        """Returns what `keep` would keep, with its refusals, and keeps nothing; None, the default: not known."""
+        return None
 
     @abstractmethod
     def check_out(self, key: str, folder: Path, cwd: str | None) -> None:

@@ -205,6 +205,10 @@ class Scheduler(ABC):
     moves_queue = False  # the end of its runs starts what waits, where `LaunchSpec.moves_queue` asks for it
     binds_runs = False  # its sightings have the nonce of the specification; another one is not taken for the run
 
+    def keep_moving(self, project: Path) -> None:
+        """Has a process at work that starts what waits when a run ends, or a moment comes. It raises nothing."""
+        return
+
     def placement(self) -> Placement | None:
         """Returns what places GPUs for this scheduler's runs; None, and the configuration chooses a placement."""
         from perpetual.slots.placement import EnginePlacement

@@ -58,3 +58,7 @@ class StatusSection(ABC):
     def progress(self, lab: Lab, run_ids: Sequence[str]) -> Mapping[str, Mapping[str, object]]:
         """Returns how far live runs are, by run, as JSON; asked anew at each look, as no record has it."""
         return {}
+
+    def live(self, lab: Lab) -> Section | None:
+        """Returns what goes on outside of the record now; asked anew at each look at the status and the runs."""
+        return None

@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # as typing's, whose import the fast path cannot afford
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["AGENT_VARIABLES", "AN_AGENT", "evidence", "harness", "mark", "unmarked"]
+__all__ = ["AGENT_VARIABLES", "AN_AGENT", "evidence", "harness", "mark"]
 
 AN_AGENT = "an agent"
 
@@ -113,12 +113,6 @@ def evidence(environment: Mapping[str, str], variable: str, agent: str) -> str:
     is_short = len(value) <= _MOST_SHOWN and all(c.isalnum() or c in "._-" for c in value)
     shown = f"{variable}={value}" if is_short else variable
     return f"{shown} is set: this shell is {agent}'s"
-
-
-def unmarked(environment: Mapping[str, str], more: Iterable[str] = ()) -> dict[str, str]:
-    """Returns the environment without the variables that mark an agent's shell."""
-    dropped = {*AGENT_VARIABLES, *more}
-    return {name: value for name, value in environment.items() if name not in dropped}
 
 
 def _known(value: str) -> str | None:

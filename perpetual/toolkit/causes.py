@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-__all__ = ["CAUSES", "ERROR", "cause_of", "reason_with_cause"]
+__all__ = ["CAUSES", "ERROR", "KEPT_BY_NAME", "cause_of", "reason_with_cause"]
 
 ERROR = "error"  # the kind of the annotation that holds the last error line
 # Kinds of annotations that name a cause, the most telling first.
 CAUSES = (ERROR, "oom", "shm", "disk", "import", "nccl", "cuda", "crash", "killed", "nan")
+
+KEPT_BY_NAME = "kept by name only"  # in the reason of a run that waits for a secret of its environment
 
 
 def cause_of(annotations: Sequence[Mapping[str, object]]) -> Mapping[str, object] | None:

@@ -29,18 +29,26 @@ WORDS = {
 }
 
 
-def effect_word(value: float, low: float | None, high: float | None, direction: str | None) -> str:
-    """Returns which way an effect goes, where its interval excludes zero; without an interval nothing says it."""
+def effect_word(
+    value: float, low: float | None, high: float | None, direction: str | None, status: str | None = None
+) -> str:
+    """Returns which way an effect goes, where its interval excludes zero; without an interval nothing says it.
+
+    Args:
+        status: that of the hypothesis, where it is shown beside: what decided it leans, also if zero is not excluded.
+    """
     if low is None or high is None:
         return "no interval yet"
     if low <= 0 <= high:
+        if direction in _WAYS and (status, value > 0) in (("supported", True), ("refuted", False)):
+            return f"leans {'better' if value > 0 else 'worse'}"
         return "not separable from zero"
     if direction not in _WAYS:
         return "different"
     return "better" if value > 0 else "worse"
 
 
-def effect_in_words(effect: Effect, direction: str | None) -> str:
+def effect_in_words(effect: Effect, direction: str | None, status: str | None = None) -> str:
     """Returns a hypothesis' effect on one line: size, way, 95 % interval, and the runs that it rests on."""
     value, low, high = effect["value"], effect["low"], effect["high"]
     interval = (
@@ -50,7 +58,7 @@ def effect_in_words(effect: Effect, direction: str | None) -> str:
     runs = "1 run" if effect["n"] == 1 else f"{effect['n']} runs"
     whole = effect["how"].rpartition("; ")[2]
     runs += f" of {whole}" if whole.endswith(" designs as one arm") else ""
-    size = f"{shown_number(value, '+.3g')} {effect['metric']} ({effect_word(value, low, high, direction)})"
+    size = f"{shown_number(value, '+.3g')} {effect['metric']} ({effect_word(value, low, high, direction, status)})"
     small = effect.get("shrunk")
     drawn = "" if small is None else f", {shown_number(small, '+.3g')} shrunk"
     return f"{size}{interval}{drawn}; {runs} against {against}"

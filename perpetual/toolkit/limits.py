@@ -34,7 +34,8 @@ def fits(value: object, what: str, most: int) -> None:
     if not value:
         return
     try:
-        text = json.dumps(_plain(value), default=str)
+        plain = {str(key): item for key, item in value.items()} if isinstance(value, Mapping) else value
+        text = json.dumps(plain, default=str)
         check_depth(text)
     except RecursionError as problem:
         raise UsageError(f"{what} is nested too deeply", hint=f"at most {DEEPEST} levels") from problem
@@ -51,14 +52,10 @@ def fits(value: object, what: str, most: int) -> None:
         )
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {str(key): item for key, item in value.items()}
-    return value
-
-
 def fits_tags(tags: Sequence[str]) -> None:
-    """Raises UsageError for too many tags, or a tag that is too long."""
+    """Raises UsageError for one text in place of a list, for too many tags, or a tag that is too long."""
+    if isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags):
+        raise UsageError(f"the tags are a list of texts, not {tags!r:.{_LONGEST_TAG}}", hint="as in ['a', 'b']")
     if len(tags) > _MOST_TAGS:
         raise UsageError(f"{len(tags):,} tags were given, and at most {_MOST_TAGS} are kept", hint="give fewer --tag")
     for tag in tags:

@@ -19,6 +19,8 @@ def named_path(named: str | Path) -> Path:
         raise UsageError(f"{str(named)!r} is no path: it holds a NUL character")
     try:
         return Path(named).expanduser().absolute()
+    except TypeError as problem:
+        raise UsageError(f"{named!r} is no path", hint="a text, or a Path") from problem
     except RuntimeError as problem:
         user = str(named).partition("/")[0]
         raise UsageError(f"there is no user {user!r} here", hint=f"for a file of that name: ./{user}") from problem

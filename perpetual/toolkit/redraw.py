@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from io import StringIO
 
+from perpetual.toolkit import screen
+
 __all__ = ["is_plain", "redrawn"]
 
 
@@ -18,7 +20,7 @@ class _Screen(StringIO):
 
 def is_plain(*, asked: bool = False) -> bool:
     """Returns whether nothing is drawn over: asked for, by NO_COLOR, on a dumb terminal, or where stderr is none."""
-    asked = asked or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    asked = asked or screen.is_plain() or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
     return asked or not sys.stderr.isatty()
 
 

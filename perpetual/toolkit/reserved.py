@@ -26,12 +26,12 @@ RESERVED: dict[str, frozenset[str]] = {
     "analyser": frozenset({"rules"}),
     "board": frozenset({"board"}),
     "capture": frozenset({"artifacts", "provenance"}),
-    "check": frozenset({"disk", "mcp", "permissions", "queue-moves"}),
+    "check": frozenset({"disk", "mcp", "mirrors", "permissions", "queue-moves"}),
     "command": frozenset({
         "aa", "adopt", "agent", "agentd", "approve", "archive", "ask", "auth", "believed", "bench-policy", "brief",
         "budget", "campaign", "chaos", "chat", "compare", "completion", "config", "curves", "daemon", "demo", "digest",
         "doctor", "edit", "events", "evidence", "experiments", "export", "find", "gc", "gpu-status", "help", "hook",
-        "hypotheses", "init", "kill", "logs", "ls", "mcp", "memory", "methodology", "overturn", "plugins",
+        "hypotheses", "init", "kill", "logs", "ls", "mcp", "memory", "methodology", "mirror", "overturn", "plugins",
         "plugins.check", "plugins.install", "plugins.new", "plugins.remove", "plugins.search", "power", "propose",
         "queue", "rebaseline", "records", "reject", "report", "retry", "rm", "run", "runs", "scan", "serve", "services",
         "status", "store", "sweep", "sweep.pruned", "sweep.suggest", "trust", "try", "undo", "uninstall", "verify",
@@ -45,6 +45,7 @@ RESERVED: dict[str, frozenset[str]] = {
     "mcp_tool": frozenset({"perpetual_curves", "perpetual_find", "perpetual_query", "perpetual_report"}),
     "memory": frozenset({"git"}),
     "metric_reader": frozenset({"csv-file", "loggers", "metrics-log", "results-file", "stdout-json", "stdout-text"}),
+    "mirror": frozenset({"mlflow", "tensorboard", "trackio", "wandb"}),
     "placement": frozenset({"gpus"}),
     "proposer": frozenset({"full-scale", "grid", "noise-floor", "proxies"}),
     "redactor": frozenset({"secrets"}),
@@ -52,7 +53,8 @@ RESERVED: dict[str, frozenset[str]] = {
     "scaffolder": frozenset({"files"}),
     "scheduler": frozenset({"local"}),
     "scorer": frozenset({"decisive", "greedy", "information-gain", "random", "round-robin", "thompson"}),
-    "status_section": frozenset({"live-runs", "queue-moves"}),
+    "site": frozenset({"logbook"}),
+    "status_section": frozenset({"ad-hoc", "live-runs", "mirrors", "queue-moves"}),
     "store": frozenset({"sqlite", "tinydb"}),
 }  # fmt: skip
 

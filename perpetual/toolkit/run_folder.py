@@ -21,6 +21,7 @@ __all__ = [
     "ARTIFACTS",
     "CHECKPOINTS",
     "LOCK",
+    "NEEDS",
     "NONCE_VARIABLE",
     "STARTED",
     "folder_of",
@@ -31,7 +32,8 @@ __all__ = [
 
 LOCK = "supervisor.lock"
 STARTED = "started.json"  # the supervisor's record of the start
-ARTIFACTS, CHECKPOINTS = "artifacts", "checkpoints"  # folders of a run: what it keeps, and from what it goes on
+# Folders of a run: what it keeps, from what it goes on, and what it needs of others.
+ARTIFACTS, CHECKPOINTS, NEEDS = "artifacts", "checkpoints", "needs"
 NONCE_VARIABLE = "PERPETUAL_RUN_NONCE"
 _DELETED = " (deleted)"
 _LARGEST_BYTES = 1 << 20  # of the record; a supervisor's has less than a thousandth of it

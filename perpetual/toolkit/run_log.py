@@ -35,8 +35,10 @@ _failed = False
 sink: str | None = None  # where lines go outside a launched run: set by `perpetual.init`, for this process alone
 
 
-def log(**values: object) -> None:
+def log(table: dict[str, object] | None = None, /, **values: object) -> None:
     """Appends a line such as `{"step": 3, "loss": 2.1}`; `step` is what the caller says it is, and may be left out.
+
+    Values may come as keywords, as a dict before them (`log({"val/loss": 2.1}, step=3)`), or both.
 
     Numbers, also those of numpy and torch, texts, None, lists and dicts with names become JSON. What JSON cannot carry
     keeps its type: NaN is `{"type": "float", "text": "nan"}`, and so are infinities, integers of more than 63 bits (in
@@ -47,10 +49,9 @@ def log(**values: object) -> None:
     path = os.environ.get("PERPETUAL_METRICS") or sink
     if not path:
         return
-    line = (_encoded(values, 0) + "\n").encode("ascii")
     try:
-        _append(path, line)
-    except OSError as problem:
+        _append(path, (_encoded({**(table or {}), **values}, 0) + "\n").encode("ascii"))
+    except Exception as problem:  # noqa: BLE001 - also of foreign code, as of a text's own __str__
         _warn(path, problem)
 
 
@@ -87,7 +88,7 @@ def _write(descriptor: int, line: bytes) -> None:
         raise OSError(f"only {written} of {len(line)} bytes could be written")
 
 
-def _warn(path: str, problem: OSError) -> None:
+def _warn(path: str, problem: Exception) -> None:
     global _failed
     if not _failed:
         _failed = True
@@ -112,11 +113,14 @@ def _encoded(value: object, depth: int) -> str:
         return _typed("float", text) if text in ("nan", "inf", "-inf") else text
     if depth >= _DEEPEST:
         return _typed(type(value).__name__, "nested too deeply")
-    if isinstance(value, dict):
-        pairs = [f"{_quoted(str(name))}: {_encoded(item, depth + 1)}" for name, item in value.items()]
-        return "{" + ", ".join(pairs) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join([_encoded(item, depth + 1) for item in value]) + "]"
+    try:
+        if isinstance(value, dict):
+            pairs = [f"{_quoted(str(name))}: {_encoded(item, depth + 1)}" for name, item in value.items()]
+            return "{" + ", ".join(pairs) + "}"
+        if isinstance(value, (list, tuple)):
+            return "[" + ", ".join([_encoded(item, depth + 1) for item in value]) + "]"
+    except Exception as problem:  # noqa: BLE001 - foreign code, or another thread changes it meanwhile
+        return _typed(type(value).__name__, f"no JSON: {type(problem).__name__}")
     return _scalar(value, depth)
 
 

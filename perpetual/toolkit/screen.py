@@ -18,7 +18,7 @@ _PIECE = late_pattern(r"[^/_.,=:]*[/_.,=:]+|[^/_.,=:]+")  # where a word that is
 
 def is_plain() -> bool:
     """Returns whether output is for a screen reader: a fact a line, no boxes, nothing drawn again."""
-    return os.environ.get(PLAIN, "") not in ("", "0")
+    return os.environ.get(PLAIN, "").strip().lower() not in ("", "0", "false", "no", "off")
 
 
 def folded(text: str) -> str:

@@ -15,9 +15,10 @@ TYPE_CHECKING = False  # as typing's, whose import the fast path cannot afford
 if TYPE_CHECKING:
     from perpetual.documents.status import LabStatus
 
-__all__ = ["RULES", "RULES_FILE", "STATUS_FILE", "has_stopped", "read_status", "token_of"]
+__all__ = ["FIRST_STEP", "RULES", "RULES_FILE", "STATUS_FILE", "has_stopped", "read_status", "token_of"]
 
 STATUS_FILE = "status.json"
+FIRST_STEP = "perpetual run 'python train.py' --metric NAME --direction max --replicates 4 --wait  (a baseline)"
 _LARGEST_BYTES = 16 * 1024 * 1024
 RULES_FILE = "rules.json"
 RULES = 3  # 3: e-values valid under any noise, stale comparisons decide nothing

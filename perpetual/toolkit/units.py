@@ -98,6 +98,8 @@ def finite(
     """
     try:
         is_finite = math.isfinite(value)
+    except TypeError as problem:
+        raise UsageError(f"{what} must be a finite number, not {value!r}") from problem
     except OverflowError as problem:  # a whole number, which may have more digits than a message can
         raise UsageError(f"{what} must be a finite number, and this one is beyond all of them") from problem
     if not is_finite:

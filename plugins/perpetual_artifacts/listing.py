@@ -1,4 +1,4 @@
-"""Lists the files that a run has left in its folder of artifacts, each with its size and SHA-256."""
+"""Lists the files that a run has left in its folder of artifacts, and hands over what it needs of other runs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from perpetual.api import Artifact, Capture, RunChanges, RunEnd, RunFacts, RunStart
 from perpetual.toolkit.run_folder import ARTIFACTS
+from perpetual_artifacts.needs import altered, handed_over
 
 __all__ = ["ArtifactListing", "build", "files_below"]
 
@@ -33,8 +34,8 @@ class ArtifactListing(Capture):
     """Hashes artifacts when the run has ended. Links and what is no regular file are left out, and said."""
 
     def before(self, start: RunStart) -> RunFacts:
-        """Returns nothing: the run has left nothing yet."""
-        return RunFacts()
+        """Hands over what the run needs of others, as the fact `needs`; it has left nothing itself yet."""
+        return RunFacts({"needs": handed_over(start)} if start.needs else {})
 
     def after(self, end: RunEnd) -> RunChanges:
         """Returns the artifacts, and in notes what is not listed or not hashed."""
@@ -51,7 +52,7 @@ class ArtifactListing(Capture):
                 digest = _digest(item, deadline)
                 unread += digest is None
                 found.append(Artifact(f"{ARTIFACTS}/{_shown(item.path)}", item.size_bytes, digest))
-        notes = []
+        notes = [*altered(end)]
         if other:
             notes.append(f"{other} of its artifacts are links or no files, and are not listed")
         if is_more:

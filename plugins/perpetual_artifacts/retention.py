@@ -14,7 +14,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perpetual.api import NotPermitted
 from perpetual.toolkit import confined
+from perpetual.toolkit.readers import FOR_A_PERSON
 from perpetual.toolkit.run_folder import ARTIFACTS, CHECKPOINTS
 from perpetual.toolkit.units import posix_of
 from perpetual_artifacts.listing import files_below
@@ -36,7 +38,12 @@ def collect(lab: Lab, *, dry_run: bool = False, now: datetime | None = None) -> 
 
     Checkpoints belong to a replicate: they stay while an attempt of it is live, and their age counts from the end of
     the newest one. Each removal is an event.
+
+    Raises:
+        NotPermitted: for an agent, without `dry_run`.
     """
+    if not dry_run and lab.actor.startswith(("agent:", "mcp:")):
+        raise NotPermitted("removing files of runs is for a person", hint=FOR_A_PERSON)
     options = lab.options("artifacts")
     now_s = (now or datetime.now().astimezone()).timestamp()
     removed: list[Removal] = []
@@ -48,13 +55,17 @@ def collect(lab: Lab, *, dry_run: bool = False, now: datetime | None = None) -> 
             continue
         if not dry_run:
             _finish(folder)
-        for what, last in ((CHECKPOINTS, newest[run.experiment_id, run.replicate]), (ARTIFACTS, run)):
+        newest_attempt = newest[run.experiment_id, run.replicate]
+        for what, last in ((CHECKPOINTS, newest_attempt), (ARTIFACTS, run)):
             files = sizes = 0
             for item in files_below(folder / what):
                 files, sizes = files + 1, sizes + (item.size_bytes if item else 0)
             if not files:
                 continue
+            last = newest_attempt if newest_attempt.status in _LIVE else last
             why, stays = _verdict(what, last, options, now_s)
+            if why is not None and what == ARTIFACTS and run.experiment_id in _needed(lab):
+                why, stays = None, "an experiment that is not over needs them"
             if why is None:
                 kept[stays] += 1
                 continue
@@ -100,6 +111,16 @@ def _verdict(what: str, last: Run, options: Mapping[str, object], now_s: float) 
     return f"{last.id} ended {age:.1f} days ago, and {key} is {days:g}", ""
 
 
+def _needed(lab: Lab) -> set[str]:
+    """Returns the experiments whose artifacts others start from that are not over; their runs may be another's."""
+    found: set[str] = set()
+    for each in lab.experiments.all():
+        if each.status in ("proposed", "approved", "active"):
+            firsts = {need.partition("/")[0] for need in each.resources.needs_artifacts}
+            found |= firsts | {owner for id in firsts if (owner := lab.experiments.get(id).design.runs_of)}
+    return found
+
+
 def _is_folder(folder: Path) -> bool:
     try:
         return confined.check_folder(folder)
@@ -119,6 +140,8 @@ def _remove(lab: Lab, run: Run, folder: Path, removal: Removal) -> bool:
     what = removal["what"]
     going = folder / f"{_GOING}{what}-{os.urandom(4).hex()}"
     with lab.transaction():
+        if what == ARTIFACTS and run.experiment_id in _needed(lab):
+            return False
         attempts = lab.runs.all(experiment_id=run.experiment_id)
         if any(each.replicate == run.replicate and each.status in _LIVE for each in attempts):
             return False

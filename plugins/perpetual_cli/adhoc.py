@@ -54,7 +54,8 @@ class Launch(NamedTuple):
 
     def plan(self, lab: Lab, id: str) -> RunPlan:
         """Returns what `start` would do."""
-        return lab.runs.plan(id, command=self.command, every=self.every, seed=self.seed, gpus=self.gpus)
+        return lab.runs.plan(id, command=self.command, every=self.every, seed=self.seed, gpus=self.gpus,
+                             isolate=self.isolate)  # fmt: skip
 
 
 def refuse_spec(spec: Spec, id: str) -> None:
@@ -123,5 +124,7 @@ def measured_line(runs: Sequence[Run], metric: str | None) -> str | None:
     values = [value for run in runs if run.status == "done" and (value := run.metrics.get(names[0])) is not None]
     if not values:
         return None
+    if len(values) > 1 and len({*values}) == 1:
+        return f"{line(names[0])}: {shown_number(values[0])} in all {len(values)} runs; do they use PERPETUAL_SEED?"
     spread = f", sd {shown_number(stdev(values))}" if len(values) > 1 else ""
     return f"{line(names[0])}: mean {shown_number(fmean(values), '.4g')}{spread}; {counted(len(values), 'run')}"

@@ -34,6 +34,8 @@ def needs(item: Json) -> str:
     nodes = f", {counted(need['nodes'], 'node')}" if need.get("nodes") else ""
     place = f", in the worktree {line(need['worktree'])}" if need.get("worktree") else ""
     place += ", each run in a copy of the approved code" if need.get("isolate") else ""
+    files = need.get("needs_artifacts")
+    place += f", and the artifacts {', '.join(map(line, files))}" if files else ""
     return f"{gpus}{memory}{cpus}{main}{nodes}, wall limit {wall}{silent}{_scheduler(need)}{place}"
 
 

@@ -34,7 +34,7 @@ def is_at_terminal(cli: CliContext) -> bool:
 def require_person(cli: CliContext, deed: str) -> None:
     """Raises NotPermitted where an agent asks, before anything is written."""
     if cli.withholds:
-        raise NotPermitted(f"{deed} is for a person", hint="perpetual propose without it, and end your turn")
+        raise NotPermitted(f"{deed} is for a person", hint="what is proposed waits: propose more or end your turn")
 
 
 def approve_everything(cli: CliContext, *, yes: bool) -> Sequence[Experiment]:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.documents.ledger import Effect, Leaderboard, LeaderboardRow, Spread
 
-__all__ = ["effect_cell", "left_out_words", "measured_cell", "result_lines", "show", "with_results"]
+__all__ = [
+    "effect_cell", "experiment_cell", "left_out_words", "measured_cell", "result_lines", "show", "with_results",
+]  # fmt: skip
 
 Json = dict[str, Any]
 _MOST_PARAMS = 8  # columns of parameters, unless they were asked for
@@ -43,9 +45,12 @@ def _with_result(item: Json, row: LeaderboardRow | None) -> Json:
 
 
 def measured_cell(item: Json, metric: str | None) -> str:
-    """Returns the mean of a metric with its sd and n, for a table."""
+    """Returns the mean of a metric with its sd and n, for a table; of runs that measured one value, that they did."""
     found = (item.get("metrics") or {}).get(metric)
-    return "" if found is None else _spread(found)
+    if found is None:
+        return ""
+    are_equal = found["n"] == 1 < item["runs"].get("done", 0) and not item.get("left_out")
+    return f"{shown_number(found['mean'], '.4g')} (all equal)" if are_equal else _spread(found)
 
 
 def _spread(found: Spread) -> str:
@@ -53,11 +58,24 @@ def _spread(found: Spread) -> str:
     return f"{shown_number(found['mean'], '.4g')}{noise} ({found['n']})"
 
 
-def effect_cell(effect: Effect | None, direction: str | None) -> str:
-    """Returns an effect for a table, with the word for its way."""
+def _verdict(lab: Lab, effect: Effect | None, id: str | None) -> str | None:
+    """Returns the verdict on a hypothesis to be shown beside an effect; None where the effect alone says enough."""
+    low, high = (effect["low"], effect["high"]) if effect is not None else (None, None)
+    if id is None or low is None or high is None or not low <= 0 <= high:
+        return None
+    found = lab.hypotheses.get(id)
+    return found.status if found.decided_by == "evidence" else None  # a verdict by hand says nothing of an effect
+
+
+def effect_cell(effect: Effect | None, direction: str | None, verdict: str | None = None) -> str:
+    """Returns an effect for a table, with the word for its way.
+
+    Args:
+        verdict: what the runs decided of its hypothesis, supported or refuted.
+    """
     if effect is None:
         return ""
-    word = effect_word(effect["value"], effect["low"], effect["high"], direction)
+    word = effect_word(effect["value"], effect["low"], effect["high"], direction, verdict)
     return f"{short_effect(effect)}: {'not separable' if word.startswith('not') else word}"
 
 
@@ -66,14 +84,23 @@ def left_out_words(left_out: Mapping[str, int] | None) -> str:
     return ", ".join(f"{count} {why}" for why, count in (left_out or {}).items())
 
 
-def result_lines(item: Json) -> list[str]:
+def experiment_cell(lab: Lab, item: Json) -> str:
+    """Returns an experiment's effect for a table."""
+    return effect_cell(
+        item["effect"], item["design"]["direction"], _verdict(lab, item["effect"], item["hypothesis_id"])
+    )
+
+
+def result_lines(lab: Lab, item: Json) -> list[str]:
     """Returns the lines that say what an experiment measured, and what that means for its claim."""
     metric, direction = item["design"]["metric"], item["design"]["direction"]
     names = sorted(item.get("metrics") or {}, key=lambda name: name != metric)
     done = item["runs"].get("done", 0)
     lines = [f"  measured: {printable(name)} {_in_words(item['metrics'][name], done)}" for name in names]
     if item.get("effect"):
-        lines.append("  effect: " + printable(effect_in_words(cast("Effect", item["effect"]), direction)))
+        effect = cast("Effect", item["effect"])
+        words = effect_in_words(effect, direction, _verdict(lab, effect, item["hypothesis_id"]))
+        lines.append("  effect: " + printable(words))
     if item.get("left_out"):
         lines.append(f"  left out: {left_out_words(item['left_out'])}")
     return lines
@@ -92,7 +119,7 @@ def show(cli: CliContext, found: Leaderboard, *, is_chosen: bool, empty: str) ->
     """Shows a leaderboard: a table with its note, or the document."""
     extra = {key: value for key, value in found.items() if key not in ("items", "next_cursor")}
     rows = found["items"]
-    columns = [_Column(name, rows) for name in found["columns"]]
+    columns = [_Column(name, rows, cli.lab) for name in found["columns"]]
     if not is_chosen:
         hidden = [column for column in columns if column.kind == "params" and column.name != found["sort"]]
         hidden = hidden[_MOST_PARAMS:]
@@ -100,6 +127,7 @@ def show(cli: CliContext, found: Leaderboard, *, is_chosen: bool, empty: str) ->
     else:
         hidden = []
     heads = [head for column in columns for head in column.heads]
+    has_status = "status" in heads
     names = {"title": any(column.kind == "params" for column in columns) or "title" in found["columns"]}
     cli.items(
         "leaderboard",
@@ -107,7 +135,7 @@ def show(cli: CliContext, found: Leaderboard, *, is_chosen: bool, empty: str) ->
         None,
         ("id", *heads, "left out", "" if names["title"] else "title"),
         lambda row: (
-            str(row["id"]),
+            str(row["id"]) + ("" if has_status or not row["archived"] else ", archived"),
             *(cell for column in columns for cell in column.cells(row)),
             left_out_words(cast("Mapping[str, int]", row["left_out"])),
             "" if names["title"] else str(row["title"]),
@@ -129,8 +157,8 @@ def show(cli: CliContext, found: Leaderboard, *, is_chosen: bool, empty: str) ->
 class _Column:
     """One key of a leaderboard: a metric is three columns, everything else one."""
 
-    def __init__(self, label: str, rows: Sequence[LeaderboardRow]) -> None:
-        self.name = label
+    def __init__(self, label: str, rows: Sequence[LeaderboardRow], lab: Lab) -> None:
+        self.name, self._lab = label, lab
         kind, _, rest = label.partition(".")
         metrics, params = ({name for row in rows for name in row[key]} for key in ("metrics", "params"))
         stem, _, part = label.removeprefix("metric.").rpartition(".")
@@ -162,8 +190,12 @@ class _Column:
         if self.kind == "params":
             return (_value(row["params"].get(self._key)),)
         if self._key == "effect":
-            return (effect_cell(row["effect"], row["direction"]),)
+            return (
+                effect_cell(row["effect"], row["direction"], _verdict(self._lab, row["effect"], row["hypothesis_id"])),
+            )
         found = row[self._key]
+        if self._key == "status":
+            return (f"{found}, archived" if row["archived"] else found,)
         return (" ".join(found) if isinstance(found, list) else found or "",)
 
 

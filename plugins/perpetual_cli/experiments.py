@@ -26,6 +26,7 @@ from perpetual.toolkit.claims import claim_in_words
 from perpetual.toolkit.units import bytes_of, counted, hours_of, seconds_of, shown_hours, shown_number, shown_time
 from perpetual_cli.approval import approved_text, needs, other_command
 from perpetual_cli.approving import approve_everything, launched, require_person
+from perpetual_cli.run_words import run_line
 from perpetual_cli.words import STATES, states_explained, verbose_option
 
 if TYPE_CHECKING:
@@ -118,6 +119,13 @@ _LONGEST_LISTED = 200  # characters of a command in a list
     metavar="ID[:any]",
     help="Start once this experiment ended with success, or however; may be repeated.",
 )
+@click.option(
+    "--needs-artifact",
+    "needs_artifacts",
+    multiple=True,
+    metavar="ID/FILE",
+    help="Start from this file that runs of ID leave, as e3/model.pt, once they ended; may be repeated.",
+)
 @click.option("--group", metavar="NAME", help="Of which so many runs start at once: see queue group.")
 @click.option("--tag", "tags", multiple=True, help="A word to find it by; may be repeated.")
 @click.option("--cwd", metavar="DIR", help="Where to run, below the project's folder.")
@@ -177,6 +185,7 @@ def propose(
     isolate: bool | None,
     priority: int | None,
     first: tuple[str, ...],
+    needs_artifacts: tuple[str, ...],
     group: str | None,
     tags: tuple[str, ...],
     cwd: str | None,
@@ -237,6 +246,7 @@ def propose(
         scheduler=scheduler,
         engine=_engine(engine) if engine else None,
         isolate=isolate,
+        needs_artifacts=needs_artifacts,
         priority=0 if priority is None else priority,
         tags=tags,
         cwd=cwd,
@@ -254,10 +264,16 @@ def propose(
     if approves:
         made, started = launched(cli, made.id, runs=runs)
         shown = {**to_json(made), "differs": cli.lab.experiments.differences(made.id)}
-        ids = [item.id for item in started]
-        more = f"\n{', '.join(ids)} started: perpetual wait {made.id}" if ids else ""
-        text = {**shown, "status": "approved"} if ids else shown
-        cli.answer("experiment", {**shown, "started": ids}, lambda: approved_text(text, text["differs"]) + more)
+        going = [item.id for item in started if item.status != "queued"]
+        held = [item for item in started if item.status == "queued"]
+        said = [f"{', '.join(going)} started: perpetual wait {made.id}"] if going else []
+        said += [run_line(item, {}) for item in held]
+        text = {**shown, "status": "approved"} if started else shown
+        cli.answer(
+            "experiment",
+            {**shown, "started": going, "queued": [item.id for item in held]},
+            lambda: "\n".join([approved_text(text, text["differs"]), *said]),
+        )
         return
     document = {**to_json(made), **({"id": None} if dry_run else {})}
     cli.answer("experiment", document, lambda: _proposed_text(document, verbose=verbose))
@@ -274,6 +290,7 @@ def _refuse_design() -> None:
     ]
     if flags:
         named = ", ".join(flags).replace("--tags", "--tag").replace("--first", "--after")
+        named = named.replace("--needs-artifacts", "--needs-artifact")
         raise UsageError(f"--auto picks by itself and takes no {named}")
 
 
@@ -303,11 +320,19 @@ def _engine(given: Sequence[str]) -> Json:
 
 
 def _proposed_text(item: Json, *, verbose: bool = False) -> str:
-    what = [*_command(item), _design(item), *([_score(item)] if verbose else [])]
+    what = [*_command(item), _design(item) + _untested(item), *([_score(item)] if verbose else [])]
     if item["id"] is None:
         return "\n".join([f"would propose: {line(item['title'])}", *what, "nothing was written"])
     whom = f" for {item['hypothesis_id']}" if item["hypothesis_id"] else ""
     return "\n".join([f"{item['id']}  {item['status']}{whom}: {line(item['title'])}", *what, *_next(item)])
+
+
+def _untested(item: Json) -> str:
+    """Returns what an experiment lacks to be a test of its hypothesis."""
+    design = item["design"]
+    if item["hypothesis_id"] is None or design["metric"] is None or design["claim"] is not None:
+        return ""
+    return f"; by itself it tests nothing of {item['hypothesis_id']}: --claim improves does"
 
 
 def _command(item: Json) -> list[str]:
@@ -490,7 +515,7 @@ def _changed_text(item: Json) -> str:
 @click.option("--columns", metavar="A,B", help="These metrics, parameters and fields; by default what differs.")
 @click.option("--best", type=click.IntRange(min=1), metavar="N", help="The first N, by default of the declared metric.")
 @click.option("--since", metavar="T", help="Proposed since a time (2026-11-25, UTC), or so long ago: 12h, 7d.")
-@click.option("--archived", is_flag=True, help="The archived ones too.")
+@click.option("--archived", is_flag=True, help="The archived ones too; a leaderboard marks them.")
 @page_options
 @verbose_option("The scores too: what a run is expected to teach for its cost.")
 @json_option
@@ -525,7 +550,7 @@ def experiments(
         if is_board or status or hypothesis_id or tag is not None:
             raise UsageError("an ID names one experiment; --status, --hypothesis and the others are for the list")
         (found,) = board.with_results(cli.lab, [to_json(cli.lab.experiments.get(id))])
-        cli.answer("experiment", found, lambda: _text(found, verbose=verbose))
+        cli.answer("experiment", found, lambda: _text(cli.lab, found, verbose=verbose))
         return
     if is_board:
         if cursor is not None:
@@ -560,14 +585,20 @@ def experiments(
             item["hypothesis_id"] or "",
             _runs(item),
             _measured(item, only),
-            board.effect_cell(item["effect"], item["design"]["direction"]),
+            board.experiment_cell(cli.lab, item),
             _number(item["score"]["score"]) if verbose else "",
             _titled(item),
         ),
-        empty="no such experiment" if filters else "no experiment yet: perpetual propose --help",
+        empty="no such experiment" if filters or page.items else _none_yet(cli),
     )
     if not cli.as_json and page.items:
         click.echo("\n".join(states_explained(item.status for item in page.items)))
+
+
+def _none_yet(cli: CliContext) -> str:
+    if cli.lab.experiments.list(limit=1).items:
+        return "every experiment is archived: --archived lists them"
+    return "no experiment yet: perpetual propose --help"
 
 
 def _measured(item: Json, only: str | None) -> str:
@@ -578,7 +609,7 @@ def _measured(item: Json, only: str | None) -> str:
     return f"{metric} {shown}" if shown and only is None else shown
 
 
-def _text(item: Json, *, verbose: bool) -> str:
+def _text(lab: Lab, item: Json, *, verbose: bool) -> str:
     from perpetual_cli.board import result_lines
 
     whom = f"  of {item['hypothesis_id']}" if item["hypothesis_id"] else ""
@@ -593,11 +624,19 @@ def _text(item: Json, *, verbose: bool) -> str:
         lines.append("  notes: " + "\n    ".join(printable(item["notes"]).splitlines()))
     lines += [f"  needs: {needs(item)}", _design(item), *([_score(item)] if verbose else [])]
     lines.append(f"  runs: {_runs(item)}")
-    lines += result_lines(item)
+    lines += [*_order(item), *result_lines(lab, item)]
     lines += [f"  flag: {printable(text)}" for text in item["cautions"]]
     approved = f", approved by {printable(item['approved_by'])}" if item["approved_by"] else ""
     lines.append(f"  proposed by {printable(item['proposed_by'])} at {shown_time(item['created_at'])} UTC{approved}")
     return "\n".join([*lines, *_next(item)])
+
+
+def _order(item: Json) -> list[str]:
+    """Returns its place among others in the queue, where it has one."""
+    said = [f"comes after {', '.join(item['after'])}"] if item["after"] else []
+    said += [f"group {line(item['group'])}"] if item["group"] else []
+    said += [f"priority {item['priority']}"] if item["priority"] else []
+    return [f"  queue: {'; '.join(said)}"] if said else []
 
 
 def _design(item: Json) -> str:
@@ -646,6 +685,8 @@ def _number(value: float | None) -> str:
 
 def _runs(item: Json) -> str:
     counts = ", ".join(f"{count} {status}" for status, count in item["runs"].items())
+    if counts and item["approved_by"] is None:
+        return counts  # they were recorded without being launched, and no design planned how many
     return f"{counts or 'none'} (of {item['design']['replicates']})"
 
 

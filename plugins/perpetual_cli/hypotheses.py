@@ -10,6 +10,7 @@ import click
 from perpetual.api import CliContext, OpenGroup, json_object, json_option, key_option, page_options, pass_cli, printable
 from perpetual.science.versions import is_stale
 from perpetual.toolkit.claims import WORDS, claim_in_words, effect_in_words
+from perpetual.toolkit.screen import folded
 from perpetual.toolkit.units import counted, shown_bound, shown_number
 from perpetual_cli.board import effect_cell
 from perpetual_cli.words import verbose_option
@@ -123,7 +124,7 @@ def list_(
             + (", stale" if is_stale(item["flags"]) else "")
             + _waits(item)
             + ", archived" * item["archived"],
-            effect_cell(item["effect"], item["prediction"]["direction"]),
+            effect_cell(item["effect"], item["prediction"]["direction"], _by_runs(item["status"], item["decided_by"])),
             f"{item['confidence']:.3f}",
             shown_bound(item["false_alarm_bound"]),
             item["statement"],
@@ -133,7 +134,12 @@ def list_(
     )
     if not cli.as_json and any(item.status in ("supported", "refuted") for item in page.items):
         family = cli.lab.status().get("family")
-        click.echo(f"together: {family['sentence']}" if family else "")
+        click.echo(folded(f"together: {printable(family['sentence'])}") if family else "")
+
+
+def _by_runs(status: str, decided_by: str | None) -> str | None:
+    """Returns the verdict of the runs; None where it is open, or was decided by hand."""
+    return status if decided_by == "evidence" else None
 
 
 def _none(status: str | None, tag: str | None) -> str:
@@ -233,7 +239,12 @@ def _text(cli: CliContext, item: dict[str, Any], *, verbose: bool = False) -> st
     if prediction["metric"]:
         lines.append("  predicts: " + printable(claim_in_words(**prediction)))
     if item["effect"]:
-        lines.append("  effect: " + printable(effect_in_words(item["effect"], prediction["direction"])))
+        lines.append(
+            "  effect: "
+            + printable(
+                effect_in_words(item["effect"], prediction["direction"], _by_runs(item["status"], item["decided_by"]))
+            )
+        )
     lines.append(f"  evidence: {_rows(item)}; false-alarm bound {shown_bound(item['false_alarm_bound'])}")
     if verbose:
         lines.append(f"  e-values: {shown_number(item['e_support'])} for, {shown_number(item['e_refute'])} against")

@@ -7,6 +7,8 @@ and each live run. Elsewhere, with `--plain`, NO_COLOR or a dumb terminal, one l
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +22,8 @@ from perpetual.toolkit.redraw import is_plain
 from perpetual.toolkit.units import posix_of
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from rich.live import Live
 
     from perpetual import Lab
@@ -75,21 +79,50 @@ def wait_for(
     """
     lab, shown = cli.lab, _shown(cli, plain=plain, are_new=are_new)
 
-    def tick() -> None:
-        shown.update(lab.runs.named(ids))
+    with going_on(lab, ids) as interrupts, shown:
 
-    with going_on(lab, ids), shown:
-        lab.wait(ids, timeout_s=timeout_s, say=shown.say, tick=None if cli.as_json else tick)
+        def tick() -> None:
+            interrupts.check()
+            if not cli.as_json:
+                shown.update(lab.runs.named(ids))
+
+        lab.wait(ids, timeout_s=timeout_s, say=shown.say, tick=tick)
     return lab.runs.named(ids)
 
 
+class _Interrupts:
+    """Hears Ctrl-C, and remembers it: Python drops an exception in a destructor, and an import can fail instead."""
+
+    def __init__(self) -> None:
+        self.is_heard = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.is_heard = True
+        raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """Raises KeyboardInterrupt where one was dropped."""
+        if self.is_heard:
+            raise KeyboardInterrupt
+
+
 @contextmanager
-def going_on(lab: Lab, ids: Sequence[str]) -> Iterator[None]:
+def going_on(lab: Lab, ids: Sequence[str]) -> Iterator[_Interrupts]:
     """Raises Interrupted where Ctrl-C ends the block, which started or awaits the runs that these ids name."""
+    before = signal.getsignal(signal.SIGINT)
+    interrupts = before if isinstance(before, _Interrupts) else _Interrupts()
+    is_ours = before is signal.default_int_handler and threading.current_thread() is threading.main_thread()
+    if is_ours:
+        signal.signal(signal.SIGINT, interrupts)
     try:
-        yield
-    except KeyboardInterrupt:
-        raise _interrupted(lab, ids) from None
+        yield interrupts
+    except BaseException as problem:
+        if interrupts.is_heard or isinstance(problem, KeyboardInterrupt):
+            raise _interrupted(lab, ids) from None
+        raise
+    finally:
+        if is_ours:
+            signal.signal(signal.SIGINT, before)
 
 
 def _interrupted(lab: Lab, ids: Sequence[str]) -> Interrupted:
@@ -97,11 +130,14 @@ def _interrupted(lab: Lab, ids: Sequence[str]) -> Interrupted:
     if not live:
         return Interrupted("interrupted; all runs have ended", hint="perpetual scan records what they measured")
     named, owners = [run.id for run in live], [*dict.fromkeys(run.experiment_id for run in live)]
-    goes = "goes" if len(live) == 1 else "go"
+    going = [run.id for run in live if run.status != "queued"]
+    waiting = [run.id for run in live if run.status == "queued"]
+    parts = [f"{_few(going)} {'goes' if len(going) == 1 else 'go'} on"] if going else []
+    parts += [f"{_few(waiting)} {'waits' if len(waiting) == 1 else 'wait'} in the queue"] if waiting else []
     subject = owners[0] if len(owners) == 1 else " ".join(named)
     kills = f"perpetual kill {subject}" if len(owners) == 1 else "perpetual kill RUN"
     return Interrupted(
-        f"interrupted; {_few(named)} {goes} on", hint=f"perpetual wait {subject} follows, {kills} ends them"
+        f"interrupted; {' and '.join(parts)}", hint=f"perpetual wait {subject} follows, {kills} ends them"
     )
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-from perpetual.api import CliContext, UsageError, json_option, pass_cli
+from perpetual.api import CliContext, UsageError, json_option, pass_cli, printable
 from perpetual.toolkit.units import posix_of, seconds_of
 
 __all__ = ["after", "enqueue", "group", "priority", "start_waiting", "stash"]
@@ -22,7 +22,7 @@ _NUMBERS = {"ignore_unknown_options": True}  # -5 is a priority
 def priority(cli: CliContext, id: str, priority: int) -> None:
     """Give the waiting run ID, or all runs of the experiment ID, another PRIORITY; the higher starts first."""
     cli.lab.queue.prioritise(id, priority)
-    _show(cli)
+    _show(cli, f"{id} has priority {priority}")
 
 
 @click.command()
@@ -31,11 +31,12 @@ def priority(cli: CliContext, id: str, priority: int) -> None:
 @json_option
 @pass_cli
 def stash(cli: CliContext, ids: tuple[str, ...], until: str | None) -> None:
-    """Hold waiting runs back until they are enqueued; after --until the next end of a run, or scan, starts them."""
+    """Hold waiting runs back until they are enqueued, or until --until: then they wait for room as the others do."""
     moment = None if until is None else _moment(until)
     with cli.lab.transaction():
         for id in ids:
             cli.lab.queue.stash(id, until=moment)
+    cli.lab.queue.keep_moving()  # it has the clock
     _show(cli)
 
 
@@ -75,7 +76,8 @@ def after(cli: CliContext, id: str, first: tuple[str, ...]) -> None:
     """
     cli.lab.queue.after(id, first)
     start_waiting(cli)
-    _show(cli)
+    made = cli.lab.experiments.get(id)
+    _show(cli, f"{made.id} comes after {', '.join(made.after) or 'nothing'}")
 
 
 def _moment(text: str) -> datetime:
@@ -89,17 +91,22 @@ def _moment(text: str) -> datetime:
         raise UsageError(f"--until {text} lies beyond all calendars", hint="as in --until 2h") from problem
 
 
-def _show(cli: CliContext) -> None:
-    from perpetual_cli.runs import show_queue
+def _show(cli: CliContext, done: str = "") -> None:
+    """Shows the queue, below what was done where that is not seen in what waits."""
+    from perpetual_cli.queue import show_queue
 
+    if done and not cli.as_json:
+        click.echo(printable(done))
     show_queue(cli)
 
 
 def start_waiting(cli: CliContext) -> None:
     """Starts what waits and has room: where no run is live, none would do so by its end."""
-    if cli.lab.queue.moves() or not cli.lab.queue.waiting(limit=1).items:
+    if not cli.lab.queue.waiting(limit=1).items:
         return
-    if cli.lab.config["queue_moves"]:
+    if cli.lab.queue.moves():
+        cli.lab.queue.keep_moving()
+    elif cli.lab.config["queue_moves"]:
         cli.lab.scan()
     else:
         cli.progress("perpetual scan starts what has room")

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-__all__ = ["STATES", "sparkline", "speaks", "states_explained", "verbose_option"]
+from perpetual.api import printable
+
+if TYPE_CHECKING:
+    from perpetual.documents.status import SectionNow
+
+__all__ = ["STATES", "section_lines", "sparkline", "speaks", "states_explained", "verbose_option"]
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
@@ -19,6 +25,14 @@ STATES = {
     "complete": "all its runs have ended; scan weighs them",
     "analysed": "all its runs have ended and were weighed",
 }
+
+
+def section_lines(sections: Mapping[str, SectionNow]) -> Iterator[str]:
+    """Yields the lines of sections of plugins, each under its title."""
+    for name, section in sections.items():
+        yield f"{printable(section['title'] or name)}:"
+        for text in section["lines"] if section["error"] is None else [f"failed: {section['error']}"]:
+            yield f"  {printable(text)}"
 
 
 def states_explained(statuses: Iterable[str]) -> list[str]:

@@ -39,13 +39,14 @@ class Arm:
 
 @dataclass(frozen=True)
 class Found:
-    """Curves of one metric; `left_out` are runs that logged no value of it."""
+    """Curves of one metric; `left_out` are runs that logged no value of it, `unread` those that could not be read."""
 
     metric: str
     direction: str | None
     arms: Sequence[Arm]
     left_out: Sequence[str]
     notes: Sequence[str]
+    unread: Sequence[str] = ()
 
 
 def collect(lab: Lab, ids: Sequence[str], metric: str | None = None, *, as_mean: bool | None = None) -> Found:
@@ -66,11 +67,12 @@ def collect(lab: Lab, ids: Sequence[str], metric: str | None = None, *, as_mean:
         runs = runs[:MOST_RUNS]
     metric = metric or one_metric(lab, runs)
     known: list[tuple[Run, Curve]] = []
-    left_out = []
+    left_out, unread = [], []
     for run in runs:
         curve, problem = _curve(lab, run, metric)
         if problem is not None:
             notes.append(problem)
+            unread.append(run.id)
         if curve is None or not curve.steps:
             left_out.append(run.id)
         else:
@@ -80,7 +82,7 @@ def collect(lab: Lab, ids: Sequence[str], metric: str | None = None, *, as_mean:
     notes += _notes(known)
     averaged = {run.experiment_id for run in runs} if as_mean else whole if as_mean is None else set()
     arms = _arms(known, averaged, alone if as_mean is None else set(), notes)
-    return Found(metric, _direction(lab, runs, metric), arms, left_out, notes)
+    return Found(metric, _direction(lab, runs, metric), arms, left_out, notes, unread)
 
 
 def one_metric(lab: Lab, runs: Sequence[Run]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perpetual.api import CliContext, json_option, pass_cli, printable
+from perpetual.toolkit.screen import is_plain
 from perpetual.toolkit.units import counted
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def curves(
     """Draw a metric over the steps of runs; an experiment's ID stands for its runs.
 
     Of an experiment with several runs the mean is drawn, and dotted one standard deviation around it. Live runs are
-    drawn as far as they are. What an agent reads has no picture.
+    drawn as far as they are. What an agent reads has no picture, and neither has `--plain`.
     """
     from perpetual_curves.collect import POINTS, collect, document_of
 
@@ -93,7 +94,7 @@ def _has_braille() -> bool:
 
 
 def _pictures(found: Found, look: Look) -> list[str]:
-    """Returns the pictures, one for each sort of step, and their legends."""
+    """Returns the pictures, one for each sort of step, and their legends; in words alone where output is plain."""
     from perpetual_curves.draw import marked, picture
 
     better = {"max": " (higher is better)", "min": " (lower is better)"}.get(found.direction or "", "")
@@ -104,6 +105,9 @@ def _pictures(found: Found, look: Look) -> list[str]:
     for axis, group in arms.items():
         lines = _lines(group)
         head = f"{found.metric} by {axis or 'value'}{better}{', log scale' if look.log else ''}"
+        if is_plain():
+            shown += [printable(head), *map(_named, group)]
+            continue
         shown += [printable(head), *picture(lines, look, axis=axis or "values"), *_legend(group, lines, look, marked)]
     return shown
 
@@ -152,7 +156,8 @@ def _legend(arms: list[Arm], lines: list[Line], look: Look, marked: object) -> l
 
 def _named(arm: Arm) -> str:
     if arm.run is None:
-        return f"{arm.experiment}, mean of {counted(len(arm.runs), 'run')}, dotted ± 1 sd"
+        dotted = "" if is_plain() else ", dotted ± 1 sd"
+        return f"{arm.experiment}, mean of {counted(len(arm.runs), 'run')}{dotted}"
     return f"{arm.run} of {arm.experiment}" + (f", {arm.status}" if arm.status != "done" else "")
 
 

@@ -99,7 +99,11 @@ def picture(lines: Sequence[Line], look: Look, *, axis: str) -> list[str]:
         body = _named(body, canvas, scaled, (low, high), lines, names, look)
     bar, tick, corner, floor = ("│", "┤", "└", "─") if look.has_braille else ("|", "+", "+", "-")
     shown = [f"{texts.get(row, ''):>{gutter}} {tick if row in texts else bar}{body[row]}" for row in range(rows)]
-    return [*shown, f"{'':>{gutter}} {corner}{floor * columns}", _below(left, right, gutter + 2, columns, axis)]
+    return [
+        *shown,
+        f"{'':>{gutter}} {corner}{floor * columns}",
+        _below(left, right, gutter + 2, columns, look.width, axis),
+    ]
 
 
 def _scaled(line: Line, log: bool) -> tuple[Sequence[float], list[float | None], Sequence[float | None] | None]:
@@ -249,11 +253,14 @@ def _ticks(low: float, high: float, rows: int, log: bool) -> dict[int, str]:
     return found
 
 
-def _below(left: float, right: float, indent: int, columns: int, axis: str) -> str:
-    """Returns the line below the picture: round numbers of steps where they belong, and what the steps count."""
+def _below(left: float, right: float, indent: int, columns: int, width: int, axis: str) -> str:
+    """Returns the line below the picture: round numbers of steps where they belong, and what the steps count.
+
+    Where the last number leaves no room for that, it is left out: the title says it too.
+    """
     if left == right:
         return " " * indent + f"{left:g}  {axis}"
-    row = [" "] * (columns + 1 + len(axis))
+    row = [" "] * columns
     end = 0
     for step in _nice(left, right, max(2, columns // 12)):
         text = f"{step:.10g}"
@@ -262,6 +269,6 @@ def _below(left: float, right: float, indent: int, columns: int, axis: str) -> s
         if start >= end:
             row[start : start + len(text)] = text
             end = start + len(text) + 2
-    start = end if end + len(axis) > columns + len(axis) else max(end, columns - len(axis))
-    row[start : start + len(axis)] = axis
-    return " " * indent + "".join(row).rstrip()
+    start = max(end, columns - len(axis))
+    fits = indent + start + len(axis) <= width
+    return (" " * indent + "".join(row)[:start].ljust(start) + (axis if fits else "")).rstrip()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from perpetual.api import Experiment, PerpetualError
 from perpetual.toolkit.units import counted
-from perpetual_report.sections import Part, Picture, Table, Words, markdown
+from perpetual_report.sections import KeptSection, Part, Picture, Table, Words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual_curves.documents import Curves, CurveSummary
 
-__all__ = ["CurvesSection", "build"]
+__all__ = ["CurvesSection", "build", "row"]
 
 MOST = 12  # experiments with a picture: the newest
 _RUNS = 8  # of one picture
@@ -38,28 +38,13 @@ def build(options: Mapping[str, object]) -> CurvesSection:
     return CurvesSection()
 
 
-class CurvesSection:
+class CurvesSection(KeptSection):
     """The section `curves`."""
 
     title = "Learning curves"
 
-    def __init__(self) -> None:
-        self._known: tuple[str | None, dict[str, object]] = None, {}
-
-    def __call__(self, lab: Lab) -> str:
-        """Returns the section as Markdown, empty where no run logged a curve."""
-        data = self.data(lab)
-        return markdown(self.title, self.parts(data)) if data else ""
-
-    def data(self, lab: Lab) -> dict[str, object]:
+    def find(self, lab: Lab) -> dict[str, object]:
         """Returns `{experiments: [{id, title, curves, mean}], left}`; `curves` is as `perpetual curves` answers."""
-        state, (known, data) = lab.feed.state(), self._known
-        if state is None or state != known:  # a long report is asked for part by part
-            data = self._data(lab)
-            self._known = state, data
-        return data
-
-    def _data(self, lab: Lab) -> dict[str, object]:
         from perpetual_curves.collect import collect, document_of
 
         shown: list[dict[str, object]] = []
@@ -90,7 +75,7 @@ class CurvesSection:
         pictures: list[Part] = []
         for one in cast("Sequence[Mapping[str, object]]", data["experiments"]):
             curves = cast("Curves", one["curves"])
-            rows += [_row(str(one["id"]), each) for each in curves["summaries"][:_RUNS]]
+            rows += [row(str(one["id"]), each) for each in curves["summaries"][:_RUNS]]
             rest = cast("int", one["runs_left"])
             more = [f"{counted(rest, 'more run')} left out"] if rest else []
             if any(each["shown"] < each["points"] for each in curves["series"]):
@@ -119,7 +104,8 @@ def _newest(lab: Lab) -> Sequence[Experiment]:
             return items[: -_SCANNED - 1 : -1]
 
 
-def _row(id: str, found: CurveSummary) -> list[str]:
+def row(id: str, found: CurveSummary) -> list[str]:
+    """Returns a curve as the table has it: experiment, run, points, first, last, best or range, and where."""
     if found["best"] is not None:
         best, at = f"{found['best']:.5g}", f"{found['best_step']:.10g}"
     else:

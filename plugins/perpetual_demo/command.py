@@ -15,6 +15,7 @@ import click
 
 from perpetual.api import CliContext, json_option, pass_cli
 from perpetual.loop import EXITS, Cycle
+from perpetual.toolkit.redraw import is_plain
 from perpetual.toolkit.units import counted, shown_bound
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def _run(cli: CliContext, folder: Path) -> int:
     with open_lab(folder.absolute()) as lab:
         cli.progress(_INTRO)
         register(lab, CAMPAIGN)
-        live = not cli.as_json and sys.stdout.isatty()
+        live = not cli.as_json and sys.stdout.isatty() and not is_plain()
         screen, display = _live(lab, began) if live else (nullcontext(), _lines(cli, lab, began))
         with screen:
             last = turn(lab, display)

@@ -24,7 +24,7 @@ __all__ = ["Left", "Uninstalled", "uninstall"]
 
 FILES = ("place", "secret", "trust.lock", FILE)
 FOLDERS = ("approve-tokens", "mcp", "moves", "plugin-failures", "trust")
-_IN_FOLDER = re.compile(r"\.?[0-9a-f]{8,}[.-].*|\..*\.tmp")  # records and tokens are named by a hash or a nonce
+_IN_FOLDER = re.compile(r"(?:\.?[0-9a-f]{8,}[.-].*|\..*\.tmp)\Z")  # records and tokens are named by a hash or a nonce
 _TEMPORARY = re.compile(r"\.(place|secret)\.[0-9a-f]+")
 _CACHED = re.compile(r"[a-z]+-[0-9a-f]{8}\.json(\.\d+)?")
 _LIVE = ("launching", "running")
@@ -122,7 +122,7 @@ def _state(*, dry_run: bool) -> Iterator[Left]:
         if os.path.islink(place) or not os.path.isdir(place):
             continue
         inside = _names(place)
-        ours = [each for each in inside if _IN_FOLDER.fullmatch(each)]
+        ours = [each for each in inside if _IN_FOLDER.match(each)]
         left -= len(ours) == len(inside)
         yield from _taken(place, ours, len(ours) == len(inside), name, dry_run=dry_run)
     files = [name for name in names if name in FILES or _TEMPORARY.fullmatch(name)]

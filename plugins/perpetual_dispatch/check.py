@@ -9,12 +9,14 @@ from pathlib import Path
 from perpetual import Lab
 from perpetual.api import Check, Finding, Section, StatusSection
 from perpetual.toolkit import confined, lock
+from perpetual.toolkit.causes import KEPT_BY_NAME
 from perpetual_dispatch.dispatcher import FAILURE, FOLDER
 from perpetual_supervisor.mover import LOCK, WAKE
 
 __all__ = ["QueueMoves", "build", "failure_of"]
 
 _LARGEST_BYTES = 64 * 1024
+_NAMED = 3  # runs in a line
 
 
 class QueueMoves(Check):
@@ -60,10 +62,22 @@ class Stopped(StatusSection):
 
     def show(self, lab: Lab) -> Section | None:
         """Returns why, None where nothing is wrong."""
-        why = failure_of(lab.root / ".perpetual" / FOLDER) if lab.config["queue_moves"] else None
-        if why is None:
+        if not lab.config["queue_moves"]:
             return None
+        why = failure_of(lab.root / ".perpetual" / FOLDER)
+        if why is None:
+            return _lacking(lab)
         return Section("queue", [f"nothing starts by itself: {why}", "perpetual doctor says more"], {"failure": why})
+
+
+def _lacking(lab: Lab) -> Section | None:
+    """Returns which runs wait for a secret that no process has: with no terminal open they wait for ever."""
+    runs = {run.id: run.reason for run in lab.queue.waiting().items if run.reason and KEPT_BY_NAME in run.reason}
+    if not runs:
+        return None
+    more = f" and {len(runs) - _NAMED} more" if len(runs) > _NAMED else ""
+    why = next(iter(runs.values()))
+    return Section("queue", [f"{', '.join([*runs][:_NAMED])}{more}: {why}"], {"lacking": [*runs]})
 
 
 def build_section(options: Mapping[str, object]) -> Stopped:

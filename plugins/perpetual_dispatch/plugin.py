@@ -34,6 +34,6 @@ def perpetual_status_sections() -> list[Provider]:
             name="queue-moves",
             factory="perpetual_dispatch.check:build_section",
             requires=("supervisor",),
-            summary="that what moves the queue has failed",
+            summary="that what moves the queue has failed, or that runs wait for a secret",
         )
     ]

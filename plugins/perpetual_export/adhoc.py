@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Redactor
 
-__all__ = ["FOLDER", "AdHocRun", "finish", "init"]
+__all__ = ["FOLDER", "SPOILT", "AdHocRun", "finish", "init", "say", "sound"]
 
 FOLDER = "adhoc"  # below .perpetual: a folder for each ad-hoc run that is not in the record yet
+SPOILT = ("bad_import", "bad_ad_hoc_run")  # codes of errors that no later scan mends
 LOCK, FACTS, END, SERIES = "run.lock", "run.json", "end.json", "metrics.jsonl"
 _RANKS = ("RANK", "LOCAL_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
 _DEEPEST, _LONGEST_TEXT, _LARGEST_CONFIG = 16, 1_000, 1_000_000
@@ -52,9 +53,9 @@ class AdHocRun:
         # In a session an exception of long ago ended nothing.
         self._is_script = hasattr(sys.modules.get("__main__"), "__file__") and not hasattr(sys, "ps1")
 
-    def log(self, **values: object) -> None:
+    def log(self, table: dict[str, object] | None = None, /, **values: object) -> None:
         """Appends a line of metrics, as `perpetual.log` does."""
-        run_log.log(**values)
+        run_log.log(table, **values)
 
     def finish(self, *, failed: str | None = None) -> None:
         """Ends the run and records it; `failed` says why it gave no result. A second call does nothing."""
@@ -149,13 +150,14 @@ def init(
     if launched:
         return AdHocRun(launched)
     if _current is not None:
-        _say("perpetual.init: a run has begun already, and goes on; perpetual.finish() ends it")
+        say("perpetual.init: a run has begun already, and goes on; perpetual.finish() ends it")
         return _current
     run = AdHocRun()
     if _is_worker():
         return run
     about: dict[str, object] = {"title": title, "metric": metric, "direction": direction, "seed": seed}
-    if _guarded("perpetual.init", lambda: _begin(run, about, [*map(str, tags)], config, project)):
+    names = [tags] if isinstance(tags, str) else tags
+    if _guarded("perpetual.init", lambda: _begin(run, about, [*map(str, names)], config, project)):
         _current = run
         atexit.register(run.at_exit)
     return run
@@ -187,7 +189,7 @@ def _begin(
     made = lab.root / ".perpetual" / FOLDER / f".{name}"
     make_folder(made.parent)
     make_folder(made)
-    write_atomic(made / FACTS, dump_json(facts), durable=False)
+    write_atomic(made / FACTS, dump_json(sound(facts)), durable=False)
     lock = open_locked(made / LOCK)
     assert lock is not None  # no other process knows the name
     folder = made.with_name(name)
@@ -205,16 +207,22 @@ def _facts(lab: Lab, about: dict[str, object], tags: Sequence[str], config: obje
 
     if len(json.dumps(settings)) > _LARGEST_CONFIG:
         settings = {}
-        _say("perpetual.init: the configuration is too large and is left out; the run goes on")
-    seed = about["seed"] if about["seed"] is not None else settings.get("seed")
+        say("perpetual.init: the configuration is too large and is left out; the run goes on")
+    asked = _plain(about["seed"], 0)  # also one of numpy
+    seed = asked if asked is not None else settings.get("seed")
     if isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63:
         settings = {name: value for name, value in settings.items() if name != "seed"}
     else:
+        if asked is not None:
+            say(f"perpetual.init: seed must be a whole number from 0 on, not {_shown(asked)}; the run goes on without")
         seed = None
+    problem = _problem(about["metric"], about["direction"])
+    if problem is not None:
+        say(f"perpetual.init: {problem}; the run goes on, and is about no metric")
     command, title = _program(str(lab.root))
     commit, dirty = _code(lab)
     return {
-        **about,
+        **{name: value if isinstance(value, str) else None for name, value in about.items()},
         "title": redactor.text(str(about["title"] or title)),
         "tags": [redactor.text(tag) for tag in tags],
         "seed": seed,
@@ -224,6 +232,25 @@ def _facts(lab: Lab, about: dict[str, object], tags: Sequence[str], config: obje
         "commit": commit,
         "dirty": dirty,
     }
+
+
+def _problem(metric: object, direction: object) -> str | None:
+    """Returns what keeps a metric and its direction from being recorded; they are of use together alone."""
+    if metric is None:
+        return None if direction is None else "direction belongs to a metric, as in metric='loss', direction='min'"
+    if not isinstance(metric, str) or not metric.strip():
+        return f"metric must be a name, not {_shown(metric)}"
+    if direction is None:
+        return f"metric {_shown(metric)} needs a direction: 'max' or 'min'"
+    if not isinstance(direction, str) or direction.strip() not in ("max", "min"):
+        return f"direction must be 'max' or 'min', not {_shown(direction)}"
+    return None
+
+
+def _shown(value: object) -> str:
+    """Returns a wrong value for one line, whatever object it is."""
+    found = _plain(value, 0)
+    return ascii(found)[:60] if isinstance(found, (str, int, float)) else type(value).__qualname__
 
 
 def _program(root: str) -> tuple[str | None, str]:
@@ -255,7 +282,7 @@ def _plain(value: object, depth: int) -> object:
     if value is None or isinstance(value, bool) or (isinstance(value, int) and abs(value) < 2**63):
         return value
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()[: _LONGEST_TEXT * 10]
+        return value[: _LONGEST_TEXT * 10]
     if isinstance(value, float):
         return value if value - value == 0 else str(value)
     if depth >= _DEEPEST:
@@ -273,7 +300,7 @@ def _plain(value: object, depth: int) -> object:
     if isinstance(found, (bool, int, float, str)):
         return _plain(found, depth + 1)
     try:
-        words = str(value)[:_LONGEST_TEXT].encode("utf-8", "replace").decode()
+        words = str(value)[:_LONGEST_TEXT]
     except Exception:  # noqa: BLE001 - foreign code
         words = " at 0x"
     # Where an object lies in memory makes no other experiment of a run.
@@ -298,6 +325,9 @@ def _is_worker() -> bool:
         text = os.environ.get(name, "")
         if text.isdecimal() and int(text[:9]) > 0:
             return True
+    # While the program is imported again, for a worker or for the server that forks them, there is no parent yet.
+    if getattr(sys.modules.get("__mp_main__"), "__name__", "") == "__mp_main__":
+        return True
     multiprocessing = sys.modules.get("multiprocessing.process")
     return multiprocessing is not None and multiprocessing.parent_process() is not None
 
@@ -323,11 +353,22 @@ def _guarded(what: str, call: Callable[[], _T]) -> _T | None:
         words = getattr(problem, "message", None) or f"{type(problem).__name__}: {problem}"
         hint = getattr(problem, "hint", None)
         later = "perpetual scan records it later" if what.endswith("finish") else "this run is not recorded"
-        _say(f"{what}: {words}; {later}, and the program goes on" + (f" (hint: {hint})" if hint else ""))
+        if getattr(problem, "code", None) in SPOILT:
+            later = f"its files stay in .perpetual/{FOLDER}"
+        say(f"{what}: {words}; {later}, and the program goes on" + (f" (hint: {hint})" if hint else ""))
         return None
 
 
-def _say(words: str) -> None:
+def sound(found: Mapping[str, object]) -> dict[str, object]:
+    """Returns JSON whose texts can be written as UTF-8: half a surrogate pair becomes a question mark."""
+    import json
+
+    mended: dict[str, object] = json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
+    return mended
+
+
+def say(words: str) -> None:
+    """Writes one line to standard error, where there is one."""
     shown = "".join(c if c.isprintable() else " " for c in words)
     try:
         sys.stderr.write(f"{shown}\n")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from perpetual import Lab
 from perpetual.api import PerpetualError, UsageError, unknown
-from perpetual_export.rows import KINDS
+from perpetual_export.rows import KINDS, rows_of
 from perpetual_export.tables import Spool
 
 if TYPE_CHECKING:
@@ -43,11 +43,12 @@ def build(options: Mapping[str, object]) -> Frames:
     return Frames()
 
 
-def table(lab: Lab, what: str = "runs", *, library: str | None = None) -> object:
+def table(lab: Lab, what: str = "runs", *, library: str | None = None, tag: str | None = None) -> object:
     """Returns a data frame of `runs`, `experiments`, `hypotheses` or `evidence`; columns are those of `export`.
 
     Args:
         library: `pandas` or `polars`; None takes pandas where it is installed, else polars.
+        tag: only what has it, as `perpetual export --tag`.
 
     Raises:
         UsageError: for another table or library.
@@ -56,7 +57,7 @@ def table(lab: Lab, what: str = "runs", *, library: str | None = None) -> object
     if what not in KINDS:
         raise UsageError(unknown("table", what, [*KINDS]))
     chosen = _library(library)
-    with Spool(lab, what) as spool:
+    with Spool(rows_of(lab, what, tag), what) as spool:
         return _polars_frame(spool) if chosen == "polars" else _pandas_frame(spool)
 
 

@@ -15,13 +15,16 @@ _MOST_ROWS, _MOST_COLUMNS = 100, 12
 # What a page of records shows of each, where a record has it.
 _FIRST = ("id", "experiment_id", "hypothesis_id", "title", "statement", "status", "kind", "value", "metric", "seed",
           "metrics", "confidence", "duration_s", "run_id", "path", "reason", "sentence", "created_at")  # fmt: skip
+# What a record begins with; the rest follows in its own order.
+_LEADING = ("id", "status", "title", "statement", "sentence", "effect", "metrics", "reason")
 
 
 def html_of(found: object) -> str:
-    """Returns a record as a table of its fields, a page of records as a table with a row each."""
+    """Returns a record as a table of its fields, what matters first; a page of records has a row each."""
     if isinstance(found, Sequence) and not isinstance(found, str):
         return _page(found)
     rows = [(name, value) for name, value in _fields(found) if value not in (None, (), {}, "")]
+    rows.sort(key=lambda row: _LEADING.index(row[0]) if row[0] in _LEADING else len(_LEADING))
     return _table((), ((name, _cell(value)) for name, value in rows))
 
 

@@ -11,50 +11,57 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perpetual.api import CorruptData, PerpetualError, UsageError
+from perpetual.api import CorruptData, PerpetualError
 from perpetual.toolkit.atomic import read_json
 from perpetual.toolkit.confined import open_file
 from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.import_records import Batch, ImportedExperiment, ImportedRun
 from perpetual.toolkit.lock import open_locked
-from perpetual_export.adhoc import END, FACTS, FOLDER, LOCK, SERIES
+from perpetual_export.adhoc import END, FACTS, FOLDER, LOCK, SERIES, SPOILT, say, sound
 
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.toolkit.import_records import EndStatus
 
-__all__ = ["KIND", "TAG", "collect", "record"]
+__all__ = ["KIND", "TAG", "UNREADABLE", "collect", "document", "record", "value_of"]
 
 KIND, TAG = "adhoc", "ad-hoc"
 _MOST = 50  # folders in one scan
 _LONGEST_LINE, _LARGEST_SERIES = 1_000_000, 256 * 2**20  # bytes
 _MOST_METRICS, _LONGEST_NAME = 2_000, 200
 _BOOKKEEPING = frozenset({"step", "epoch", "time", "iteration"})
-_UNREADABLE = ".unreadable"
+UNREADABLE = ".unreadable"
 _STATUSES: dict[str, EndStatus] = {"done": "done", "failed": "failed", "killed": "killed"}
 _NOTE = "recorded by perpetual.init: it was neither proposed nor approved, and is no evidence"
 
 
 def collect(lab: Lab) -> None:
     """Records what processes of this machine have left behind; one that cannot be recorded waits for the next scan."""
-    for entry in islice(os.scandir(lab.root / ".perpetual" / FOLDER), _MOST):
-        if entry.name.startswith(".") or entry.name.endswith(_UNREADABLE) or not entry.is_dir(follow_symlinks=False):
+    left = _MOST
+    with os.scandir(lab.root / ".perpetual" / FOLDER) as found:
+        entries = [*found]
+    for entry in entries:
+        if left == 0:
+            return
+        if entry.name.startswith(".") or entry.name.endswith(UNREADABLE) or not entry.is_dir(follow_symlinks=False):
             continue
         folder = Path(entry.path)
         lock = open_locked(folder / LOCK)
         if lock is None:
             continue  # its process lives, or another scan is at it
+        left -= 1
         try:
             record(lab, folder)
-        except (CorruptData, UsageError):  # it never will be a run
-            os.rename(folder, folder.with_name(folder.name + _UNREADABLE))
-        except PerpetualError:
-            continue  # as where another import goes on
+        except PerpetualError as problem:
+            if problem.code not in SPOILT:
+                continue  # as where another import goes on
+            aside = folder.with_name(folder.name + UNREADABLE)
+            os.rename(folder, aside)
+            say(f"an ad-hoc run cannot be recorded: {problem.message}; its files are in {aside}")
         finally:
             os.close(lock)
 
@@ -66,12 +73,12 @@ def record(lab: Lab, folder: Path) -> str | None:
     scan records it.
 
     Raises:
-        CorruptData: where its files are no record of a run.
+        CorruptData: (bad_ad_hoc_run) where its files are no record of a run.
         PerpetualError: as `lab.imports.take`; the folder stays.
     """
-    facts, end = _document(folder / FACTS), _document(folder / END)
+    facts, end = document(folder / FACTS), document(folder / END)
     if facts is None:
-        raise CorruptData(f"{folder} holds no ad-hoc run")
+        raise CorruptData(f"{folder} holds no ad-hoc run", code="bad_ad_hoc_run")
     if facts.get("host") != this_host().id and end is None:
         return None
     experiment = _experiment(facts)
@@ -81,20 +88,23 @@ def record(lab: Lab, folder: Path) -> str | None:
     return lab.imports.id_of(KIND, run.key)
 
 
-def _document(path: Path) -> Mapping[str, object] | None:
+def document(path: Path) -> Mapping[str, object] | None:
+    """Returns the JSON object in a file, None if there is none; raises CorruptData for anything else."""
     try:
         found = read_json(path)
     except (OSError, ValueError) as problem:
-        raise CorruptData(f"{path} cannot be read: {problem}") from problem
+        raise CorruptData(f"{path} cannot be read: {problem}", code="bad_ad_hoc_run") from problem
     if found is not None and not isinstance(found, dict):
-        raise CorruptData(f"{path} is no JSON object")
-    return found
+        raise CorruptData(f"{path} is no JSON object", code="bad_ad_hoc_run")
+    return None if found is None else sound(found)
 
 
 def _experiment(facts: Mapping[str, object]) -> ImportedExperiment:
     config = facts.get("config")
     tags = facts.get("tags")
-    words = {name: _text(facts.get(name)) for name in ("title", "command", "metric", "direction")}
+    words = {
+        name: (_text(facts.get(name)) or "").strip() or None for name in ("title", "command", "metric", "direction")
+    }
     settings = config if isinstance(config, dict) else {}
     identity = json.dumps([*words.values(), settings], sort_keys=True)
     direction = words["direction"] if words["direction"] in ("max", "min") else None
@@ -114,7 +124,7 @@ def _experiment(facts: Mapping[str, object]) -> ImportedExperiment:
 def _run(
     lab: Lab, folder: Path, facts: Mapping[str, object], end: Mapping[str, object] | None, experiment: str
 ) -> ImportedRun:
-    metrics, sources, is_whole = _metrics(lab, folder)
+    metrics, sources, is_whole, odd = _metrics(lab, folder)
     seed, duration_s = facts.get("seed"), None if end is None else end.get("duration_s")
     known_s = duration_s if isinstance(duration_s, (int, float)) and 0 <= duration_s < 1e9 else None
     commit = facts.get("commit")
@@ -133,7 +143,7 @@ def _run(
         sources=sources,
         commit=commit if isinstance(commit, str) else None,
         series=_points(folder) if is_whole else None,
-        annotations=({"kind": TAG, "text": _NOTE, "source": "perpetual.init"},),
+        annotations=({"kind": TAG, "text": _NOTE, "source": "perpetual.init"}, *_left_out(odd)),
         origin={name: facts.get(name) for name in ("pid", "cwd", "dirty")},
     )
 
@@ -154,6 +164,8 @@ def _lines(folder: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
             number += 1
             try:
                 found = json.loads(line)
+                if isinstance(found, dict) and b"\\u" in line:
+                    found = sound(found)
             except (ValueError, RecursionError):
                 continue  # the torn last line of a killed process
             if isinstance(found, dict):
@@ -165,15 +177,32 @@ def _points(folder: Path) -> Iterator[Mapping[str, object]]:
         yield {name: item for name, item in point.items() if not isinstance(item, float) or math.isfinite(item)}
 
 
-def _metrics(lab: Lab, folder: Path) -> tuple[dict[str, float | None], dict[str, str], bool]:
-    """Returns the last value of each metric, where it was read, and whether the series is small enough to keep."""
+def _left_out(names: Iterable[str]) -> Iterator[Mapping[str, str]]:
+    """Yields the remark on what was logged under a text that is no name of a metric, as a launched run has it."""
+    shown = [ascii(name)[:60] for name in names]
+    if shown:
+        more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
+        words = f"no names of metrics, and left out: {', '.join(shown[:3])}{more}"
+        yield {"kind": "metrics", "text": words, "source": SERIES}
+
+
+def _metrics(lab: Lab, folder: Path) -> tuple[dict[str, float | None], dict[str, str], bool, Iterable[str]]:
+    """Returns of each metric the last value and where it was read.
+
+    And whether the series is small enough to keep, and what of it is no name of a metric.
+    """
     redactor = lab.part("redactor")
     values: dict[str, float | None] = {}
     sources: dict[str, str] = {}
+    odd: dict[str, None] = {}
     for number, point in _lines(folder):
         for name, item in point.items():
-            value = _value(item)
-            if name in _BOOKKEEPING or value is None or not name.strip() or len(name) > _LONGEST_NAME:
+            value = value_of(item)
+            if name in _BOOKKEEPING or value is None:
+                continue
+            if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
+                if len(odd) < _MOST_METRICS and redactor.text(name) == name:
+                    odd[name] = None
                 continue
             if name not in values and (len(values) >= _MOST_METRICS or redactor.text(name) != name):
                 continue
@@ -183,10 +212,10 @@ def _metrics(lab: Lab, folder: Path) -> tuple[dict[str, float | None], dict[str,
         size = (folder / SERIES).lstat().st_size
     except OSError:
         size = 0
-    return values, sources, 0 < size <= _LARGEST_SERIES
+    return values, sources, 0 < size <= _LARGEST_SERIES, odd
 
 
-def _value(item: object) -> float | None:
+def value_of(item: object) -> float | None:
     """Returns a number of a line, as `perpetual.log` writes it; None for anything else."""
     if isinstance(item, dict) and item.keys() == {"type", "text"} and item["type"] == "float":
         return math.nan  # what JSON has no number for: NaN or infinite

@@ -39,6 +39,19 @@ def perpetual_frames() -> list[Provider]:
 
 
 @hookimpl
+def perpetual_status_sections() -> list[Provider]:
+    """Offers the section of ad-hoc runs that go on."""
+    return [
+        Provider(
+            slot="status_section",
+            name="ad-hoc",
+            factory="perpetual_export.live:build",
+            summary="ad-hoc runs that are not in the record yet",
+        )
+    ]
+
+
+@hookimpl
 def perpetual_scan(lab: Lab) -> None:
     """Records the ad-hoc runs whose process ended without doing so; looks at one folder."""
     if (lab.root / ".perpetual" / "adhoc").is_dir():

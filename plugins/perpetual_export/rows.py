@@ -7,7 +7,7 @@ finite number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Experiment, Run
 
-__all__ = ["GROUPS", "KINDS", "Row", "columns_of", "flattened", "rows_of"]
+__all__ = ["GROUPS", "KINDS", "Row", "columns_of", "flattened", "rows_of", "rows_of_runs"]
 
 Row = Mapping[str, object]
 
@@ -42,9 +42,16 @@ class _Origin(NamedTuple):
     parameters: dict[str, object]
 
 
-def rows_of(lab: Lab, what: str) -> Iterator[Row]:
-    """Yields the rows of `runs`, `experiments`, `hypotheses` or `evidence`; runs come newest first, others oldest."""
-    return KINDS[what](lab)
+def rows_of(lab: Lab, what: str, tag: str | None = None) -> Iterator[Row]:
+    """Yields the rows of `runs`, `experiments`, `hypotheses` or `evidence`; runs come newest first, others oldest.
+
+    Args:
+        tag: only what has it; a run has the tags of its experiment, and evidence has none.
+    """
+    for row in KINDS[what](lab):
+        tags = row.get("tags")
+        if tag is None or (isinstance(tags, list) and tag in tags):
+            yield row
 
 
 def columns_of(what: str) -> tuple[str, ...]:
@@ -98,13 +105,25 @@ def _runs(lab: Lab) -> Iterator[Row]:
     @lru_cache(_KEPT)
     def origin(id: str) -> _Origin:
         try:
-            found = lab.experiments.get(id)
+            return _origin(lab.experiments.get(id))
         except NotFound:  # of a damaged record
-            return _Origin(None, None, None, (), {})
-        return _Origin(found.hypothesis_id, found.title, found.command, found.tags, parameters_of(found))
+            return _origin(None)
 
     for run in lab.runs.all():
         yield _run(run, origin(run.experiment_id))
+
+
+def rows_of_runs(runs: Iterable[Run], experiments: Iterable[Experiment]) -> Iterator[Row]:
+    """Yields the rows of these runs, which belong to these experiments."""
+    origins = {item.id: _origin(item) for item in experiments}
+    for run in runs:
+        yield _run(run, origins.get(run.experiment_id) or _origin(None))
+
+
+def _origin(found: Experiment | None) -> _Origin:
+    if found is None:
+        return _Origin(None, None, None, (), {})
+    return _Origin(found.hypothesis_id, found.title, found.command, found.tags, parameters_of(found))
 
 
 def _run(run: Run, of: _Origin) -> Row:

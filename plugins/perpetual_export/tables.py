@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from perpetual.api import Conflict, PerpetualError, UsageError
 from perpetual.toolkit.atomic import fsync_dir
+from perpetual.toolkit.confined import is_inside
 from perpetual_export.columns import Columns, number_in, scalar
-from perpetual_export.rows import Row, columns_of, flattened, rows_of
+from perpetual_export.rows import Row, columns_of, flattened
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from perpetual import Lab
 
 __all__ = ["FORMATS", "Spool", "defused", "require_parquet", "write_csv", "write_file", "write_jsonl", "write_parquet"]
 
@@ -46,10 +46,11 @@ def defused(text: str) -> str:
 class Spool:
     """Flat rows of a table in a temporary file, with their columns. A context manager."""
 
-    def __init__(self, lab: Lab, what: str) -> None:
+    def __init__(self, rows: Iterable[Row], what: str) -> None:
+        """Reads the rows; `what` says of which kind they are."""
         self.columns, self.count = Columns(columns_of(what)), 0
         self._file: TextIO = tempfile.TemporaryFile("w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115
-        for row in rows_of(lab, what):
+        for row in rows:
             flat = flattened(row)
             self.columns.add(flat)
             self._file.write(json.dumps(flat, default=str) + "\n")
@@ -162,9 +163,11 @@ def write_file(path: Path, write: Callable[[BinaryIO], None], *, replace: bool) 
 
     Raises:
         Conflict: where there is a file and `replace` is False; it stays as it is.
-        UsageError: for a link, a device or a pipe.
+        UsageError: for a link, a device or a pipe, and for a file of a project's record.
         PerpetualError: where it cannot be written; nothing is left.
     """
+    if is_inside(os.path.realpath(path)):
+        raise UsageError(f"{path} is inside a .perpetual", hint="choose another file with -o")
     refusal = Conflict(f"{path} exists already", hint="--force replaces it, or choose another file with -o")
     if os.path.lexists(path):
         if not replace:

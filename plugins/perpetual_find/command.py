@@ -15,11 +15,12 @@ __all__ = ["find"]
     "--kind", "kinds", multiple=True, metavar="K", help="Only hypothesis, experiment, run, note, ...; may be repeated."
 )
 @click.option("--tag", "tags", multiple=True, help="Only what has this tag; may be repeated.")
+@click.option("--logs", is_flag=True, help="Instead: the output of runs that have ended, its first and last 64 KiB.")
 @page_options
 @json_option
 @pass_cli
 def find(
-    cli: CliContext, text: tuple[str, ...], kinds: tuple[str, ...], tags: tuple[str, ...], limit: int,
+    cli: CliContext, text: tuple[str, ...], kinds: tuple[str, ...], tags: tuple[str, ...], logs: bool, limit: int,
     cursor: str | None,
 ) -> None:  # fmt: skip
     """Find words anywhere in the record, the best match first.
@@ -30,9 +31,9 @@ def find(
     """
     from perpetual_find.search import find as found_by
 
-    found = found_by(cli.lab, " ".join(text), kinds=kinds, tags=tags, limit=limit, cursor=cursor)
+    found = found_by(cli.lab, " ".join(text), kinds=kinds, tags=tags, logs=logs, limit=limit, cursor=cursor)
     if found["match"] == "any" and found["items"]:
-        cli.progress("no record has all of these words; these have some of them")
+        cli.progress(f"no {'output' if logs else 'record'} has all of these words; these have some of them")
     cli.items(
         "found",
         found["items"],

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NotRequired
+
 from perpetual.documents import TypedDict
 
 __all__ = ["Found", "FoundItem"]
 
 
 class FoundItem(TypedDict):
-    """A record that was found: the best match has the highest score."""
+    """A record that was found: the best match has the highest score. Of kind `log` it is a run's output."""
 
     kind: str
     id: str
@@ -18,6 +20,8 @@ class FoundItem(TypedDict):
     tags: list[str]
     archived: bool
     score: float  # BM25; comparable within one answer alone
+    file: NotRequired[str]  # of a log: the file in the run's folder, and the line that `snippet` shows
+    line: NotRequired[int | None]  # null: in the end of a file that is too long to count
 
 
 class Found(TypedDict):

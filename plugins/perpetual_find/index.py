@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from perpetual.api import PerpetualError, TransientError
 from perpetual.toolkit.caches import cache_dir
 from perpetual_find.texts import entry_of
+from perpetual_find.transaction import transaction
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -92,7 +93,7 @@ def _ready(lab: Lab, path: str, *, anew: bool = False) -> sqlite3.Connection | N
         connection.execute("PRAGMA synchronous = OFF")  # a cache: what a power cut breaks is built anew
         _refresh(lab, connection)
         return connection
-    except (sqlite3.Error, OSError) as problem:
+    except (sqlite3.Error, OSError, KeyError, ValueError) as problem:  # the last two of a state that is spoilt
         if connection is not None:
             connection.close()
         if isinstance(problem, sqlite3.OperationalError) and "locked" in str(problem):
@@ -111,10 +112,9 @@ def _refresh(lab: Lab, connection: sqlite3.Connection) -> None:
     known = _state(connection).get("seq", "")
     if known and lab.storage.changes(int(known)) == (int(known), []) and _is_same_record(lab, connection):
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         if not _is_same_record(lab, connection):
-            for table in ("state", "records", "words"):
+            for table in ("state", "records", "words", "logs", "log_words"):
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
         for table in _TABLES:
             connection.execute(table)
@@ -125,11 +125,6 @@ def _refresh(lab: Lab, connection: sqlite3.Connection) -> None:
         events = lab.feed.last()
         fresh = {"seq": str(present), "version": str(_VERSION), "event": str(events), "mark": _mark(lab, events)}
         connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", fresh.items())
-        connection.execute("COMMIT")
-    except BaseException:
-        with contextlib.suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _state(connection: sqlite3.Connection) -> dict[str, str]:

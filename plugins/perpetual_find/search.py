@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ _MOST = 1_000_000  # a cursor beyond that is a slip
 
 
 def find(
-    lab: Lab, text: str, *, kinds: Sequence[str] = (), tags: Sequence[str] = (), limit: int = 20,
+    lab: Lab, text: str, *, kinds: Sequence[str] = (), tags: Sequence[str] = (), logs: bool = False, limit: int = 20,
     cursor: str | None = None,
 ) -> Found:  # fmt: skip
     """Returns the records that hold the words of `text`, the best match first, as `perpetual find --json` does.
@@ -32,12 +33,17 @@ def find(
         text: words, `"a phrase"` and `-left_out`; what begins with a word matches too.
         kinds: hypothesis, experiment, run, note, evidence, event, or a plugin's kind; none are all but events.
         tags: only records with every one of these tags.
+        logs: instead of records the output of runs that have ended, its first and its last 64 KiB.
         limit: items on a page.
         cursor: the `next_cursor` of the page before.
 
     Raises:
         UsageError: for a text without a word to look for, an unknown kind, or a cursor that is none.
     """
+    if logs:
+        if kinds:
+            raise UsageError("logs are of runs alone, and a kind is of records", hint="leave --kind out")
+        return _find_logs(lab, text, tags, limit, cursor)
     query, wanted, start = query_of(text), _kinds(lab, kinds), start_of(cursor, most=_MOST)
     match = "all"
     with index.opened(lab) as connection:
@@ -50,6 +56,32 @@ def find(
     items = [item for hit in hits[:limit] if (item := _shown(lab, hit, query)) is not None]
     more = str(start + limit) if len(hits) > limit else None
     return {"query": text, "match": match, "items": items, "next_cursor": more}
+
+
+def _find_logs(lab: Lab, text: str, tags: Sequence[str], limit: int, cursor: str | None) -> Found:
+    from perpetual_find.logs import LogHit, line_of, refresh, search_logs
+
+    query, start = query_of(text), start_of(cursor, most=_MOST)
+
+    def item(hit: LogHit) -> FoundItem:
+        line = line_of(lab, hit.run, hit.file, query.plain)
+        number = None if line is None else line.number
+        place = hit.file if number is None else f"{hit.file}:{number}"
+        words = "" if line is None else " ".join(line.text.split())
+        return {"kind": "log", "id": hit.run, "status": hit.status, "title": place, "snippet": words,
+                "tags": json.loads(hit.tags), "archived": hit.archived, "score": hit.score, "file": hit.file,
+                "line": number}  # fmt: skip
+
+    match = "all"
+    with index.opened(lab) as connection:
+        refresh(lab, connection)
+        hits = search_logs(connection, query.match(every=True), tags, start, limit + 1)
+        is_none = not hits and not (start and search_logs(connection, query.match(every=True), tags, 0, 1))
+        if is_none and len(query.wanted) > 1:
+            match = "any"
+            hits = search_logs(connection, query.match(every=False), tags, start, limit + 1)
+    more = str(start + limit) if len(hits) > limit else None
+    return {"query": text, "match": match, "items": [*map(item, hits[:limit])], "next_cursor": more}
 
 
 def _kinds(lab: Lab, asked: Sequence[str]) -> list[str]:

@@ -49,13 +49,14 @@ def _find(
     text: Annotated[str, 'Words to look for; "a phrase" as it is; -word leaves records with it out.'],
     kind: Annotated[str | None, "Only hypothesis, experiment, run, note, evidence or event."] = None,
     tag: Annotated[str | None, "Only records with this tag."] = None,
+    logs: Annotated[bool, "Instead: the output of ended runs; the title is file:line."] = False,
     limit: Annotated[int, "Items of a page, at most 20."] = 10,
     cursor: Annotated[str | None, "The next_cursor of the page before."] = None,
 ) -> FoundAnswer:
     from perpetual_find.search import find
 
     kinds, tags = [kind] if kind else [], [tag] if tag else []
-    found = find(lab, text, kinds=kinds, tags=tags, limit=max(1, min(limit, _MOST)), cursor=cursor)
+    found = find(lab, text, kinds=kinds, tags=tags, logs=logs, limit=max(1, min(limit, _MOST)), cursor=cursor)
     items: list[FoundLine] = [
         {"kind": item["kind"], "id": item["id"], "status": item["status"], "title": item["title"][:_SNIPPET],
          "snippet": item["snippet"][:_SNIPPET]} for item in found["items"]

@@ -9,6 +9,8 @@ from collections.abc import Callable
 import click
 
 from perpetual.api import CliContext, GpuStatus, json_option, pass_cli, printable
+from perpetual.toolkit import screen
+from perpetual.toolkit.redraw import is_plain
 
 __all__ = ["gpu_status"]
 
@@ -27,7 +29,7 @@ def gpu_status(cli: CliContext, watch: bool) -> None:
     mode) or sick; a device that MIG has cut has a line for each of its instances.
     """
     inventory = cli.inventory()
-    if watch and not cli.as_json and sys.stdout.isatty():
+    if watch and not cli.as_json and sys.stdout.isatty() and not is_plain():
         _watch_screen(inventory.devices)
         return
     _show_devices(cli, inventory.devices())
@@ -42,8 +44,11 @@ def _show_devices(cli: CliContext, document: GpuStatus) -> None:
         return
     from rich.console import Console
 
-    from perpetual_gpus.table import gpu_table
+    from perpetual_gpus.table import gpu_facts, gpu_table
 
+    if screen.is_plain():
+        cli.table(*gpu_facts(document))
+        return
     # Where the output is no screen nothing is cut off.
     console = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
     console.print(gpu_table(document, console))

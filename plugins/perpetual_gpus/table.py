@@ -5,7 +5,7 @@ Imported by `command.py` when it shows the table.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.api import printable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from perpetual.api import DeviceStatus, GpuProcessStatus, GpuStatus, InstanceStatus
 
-__all__ = ["gpu_table"]
+__all__ = ["gpu_facts", "gpu_table"]
 
 _COLOURS = {"free": "green", "leased": "cyan", "used": "yellow", "excluded": "dim", "sick": "bold red", "cut": ""}
 _NARROW, _ROOMY = 90, 120  # columns: below the first names and power are left out, from the second on bars are long
@@ -69,6 +69,16 @@ def gpu_table(document: GpuStatus, console: Console) -> Table:
         cells += [Text(shown[place]) for _, shown in small]
         table.add_row(*cells, Text("\n".join(row.holders), style=row.style))
     return table
+
+
+def gpu_facts(document: GpuStatus) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Returns the columns and the rows of the same table as text alone, for a screen reader."""
+    rows = [row for gpu in document["gpus"] for row in _rows(gpu)]
+    columns = ("GPU", "name", "load", "memory", "temp", "power", "state")
+    return columns, [
+        (row.number.strip(), row.name, row.load, row.memory, row.temperature, row.power, "; ".join(row.holders))
+        for row in rows
+    ]
 
 
 def _rows(gpu: DeviceStatus) -> list[_Row]:

@@ -82,17 +82,17 @@ def chosen(view: ScaffoldView, names: Sequence[str] = ()) -> list[str]:
         return []
     if names:
         names = [each for name in names for each in (known if name == ALL else [name])]
-        _refuse_unknown(names, known)
+        _refuse_unknown(names, known, NO_ONE)
         return list(dict.fromkeys(view.choose(name).name for name in names))
     recorded = [name for name in read(view.folder).harnesses if name in known]
     return recorded or [offered.name for offered in view.harnesses if _stands(view, offered)] or [DEFAULT]
 
 
-def _refuse_unknown(names: Iterable[str], known: Sequence[str]) -> None:
+def _refuse_unknown(names: Iterable[str], known: Sequence[str], *others: str) -> None:
     for name in names:
         if name not in known and name.rpartition("/")[2] not in known:
             raise UsageError(
-                unknown("harness", name, [*known, ALL]), hint="perpetual plugins list shows what is installed"
+                unknown("harness", name, [*known, ALL, *others]), hint="perpetual plugins list shows what is installed"
             )
 
 

@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from perpetual.toolkit import platform
 from perpetual.toolkit.confined import make_folder
 from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.run_folder import folder_of, is_locked, supervisor_here
-from perpetual_supervisor import rundir
+from perpetual_supervisor import mover_start, rundir
 from perpetual_supervisor.records import hash_of
 
 __all__ = ["LocalScheduler", "build"]
@@ -99,7 +99,7 @@ class LocalScheduler(Scheduler):
                 held=spec.held,
                 nonce=spec.nonce,
                 spec_hash=spec.spec_hash,
-                mover=_mover(spec) if spec.moves_queue else None,
+                mover=_mover(Path(spec.env["PERPETUAL_PROJECT"])) if spec.moves_queue else None,
             )
         except rundir.LaunchFailed as problem:
             raise LaunchError(f"{spec.run_id} could not be started: {problem.reason}") from problem
@@ -110,6 +110,11 @@ class LocalScheduler(Scheduler):
         native = "/".join(map(str, parts))
         pid = started.child.pid if started.child else None
         return Launched(native, pid, started.started_at, host=started.host_name)
+
+    def keep_moving(self, project: Path) -> None:
+        """Starts what moves the queue, unless it is at work: so it has started by the time that a run ends."""
+        with suppress(OSError):  # then the end of a run starts it
+            mover_start.start(_mover(project))
 
     def poll(self, native_id: str | None, log_dir: Path) -> Sighting:
         """Reads the run's folder; an orphaned command (its supervisor was killed) still counts as running."""
@@ -208,9 +213,9 @@ class _Native(NamedTuple):
         return record.end_key is not None and hash_of(record.end_key) == self.end_hash
 
 
-def _mover(spec: LaunchSpec) -> rundir.MoverDocument:
-    """Returns what records the end of the run, and starts what waits: a process that knows nothing of this run."""
-    folder = Path(spec.env["PERPETUAL_PROJECT"], ".perpetual", "dispatch")
+def _mover(project: Path) -> rundir.MoverDocument:
+    """Returns what records the ends of runs, and starts what waits: a process that knows nothing of a run."""
+    folder = project / ".perpetual" / "dispatch"
     make_folder(folder)
     env = {name: value for name, value in os.environ.items() if name in _PASSED or name.startswith(_PASSED_FAMILIES)}
     return {"argv": [sys.executable, "-P", "-m", "perpetual_dispatch"], "env": env, "folder": str(folder)}

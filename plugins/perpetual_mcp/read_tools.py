@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         score: float | None
         reason: str
         stale: bool
+        archived: bool
         metrics: dict[str, Spread]
         effect: Effect | None
         direction: str | None
@@ -91,7 +92,7 @@ _LOG_LINES = 50
 _BUDGET_LINES = 10
 _ANNOTATIONS = 5  # and hints, of one run, in words
 _OF_HYPOTHESIS = ("id", "statement", "status", "confidence", "prior", "false_alarm_bound", "decided_by",
-                  "evidence_count", "counting", "tags")  # fmt: skip
+                  "evidence_count", "counting", "tags", "archived")  # fmt: skip
 _OF_RUN = ("id", "experiment_id", "replicate", "attempt", "status", "duration_s", "metrics", "reason")
 _OF_EVIDENCE = (
     "id", "hypothesis_id", "run_id", "kind", "value", "log_bayes_factor", "weight", "actor", "retracted_by", "reason",
@@ -178,13 +179,19 @@ def list_hypotheses(lab: Lab, status: str | None, limit: int | None, cursor: str
         lambda count: lab.hypotheses.list(status=status, limit=count, cursor=cursor),
         lambda item: {**_pick(item, _OF_HYPOTHESIS), "stale": is_stale(item.flags)},
         lambda item: (
-            f"{item['id']} {item['status']}{', stale,' if item['stale'] else ''} confidence {item['confidence']:.3f} "
+            f"{_state(item)}{',' if item['stale'] or item['archived'] else ''} confidence {item['confidence']:.3f} "
             f"({counted(item['evidence_count'], 'row')}): {plain(item['statement'], 240)}"
         ),
         limit=limit,
         empty=f"no hypothesis is {status}" if status else "no hypothesis yet: add one with its prediction",
         extra={"hypothesis": None},
     )
+
+
+def _state(line: Mapping[str, object]) -> str:
+    """Returns id and status of a line, with what sets it apart."""
+    apart = [word for word in ("stale", "archived") if line[word]]
+    return ", ".join([f"{line['id']} {line['status']}", *apart])
 
 
 def _by_hand(item: Hypothesis) -> str:
@@ -202,9 +209,9 @@ def show_hypothesis(lab: Lab, id: str) -> Answer:
         "next_cursor": None,
         "truncated": False,
     }
-    said = item.prediction
+    said, archived = item.prediction, ", archived" if item.archived else ""
     lines = [
-        f"{item.id} {item.status}{_by_hand(item)}, confidence {item.confidence:.3f} (prior {item.prior:g}): "
+        f"{item.id} {item.status}{_by_hand(item)}{archived}, confidence {item.confidence:.3f} (prior {item.prior:g}): "
         f"{plain(item.statement, 1000)}",
         f"evidence: {counted(item.evidence_count, 'row')}; false-alarm bound {shown_bound(item.false_alarm_bound)}",
     ]
@@ -214,10 +221,14 @@ def show_hypothesis(lab: Lab, id: str) -> Answer:
     if said.metric:
         lines.append(f"predicts: {plain(claim_in_words(said.metric, said.direction, said.baseline, said.mde), 300)}")
     if item.effect:
-        lines.append(f"effect: {plain(effect_in_words(cast('Effect', item.effect), said.direction), 300)}")
+        verdict = item.status if item.decided_by == "evidence" else None
+        lines.append(f"effect: {plain(effect_in_words(cast('Effect', item.effect), said.direction, verdict), 300)}")
     if experiments:
-        told = ", ".join(f"{found.id} {found.status}" for found in experiments[:_BUDGET_LINES])
-        lines.append(f"experiments: {told}{' ...' if len(experiments) > _BUDGET_LINES else ''}")
+        named = ", ".join(
+            f"{found.id} {found.status}{' (archived)' if found.archived else ''}"
+            for found in experiments[:_BUDGET_LINES]
+        )
+        lines.append(f"experiments: {named}{' ...' if len(experiments) > _BUDGET_LINES else ''}")
     return fitted(document, "\n".join(lines))
 
 
@@ -306,6 +317,7 @@ def experiment_line(experiment: Experiment, row: LeaderboardRow | None = None) -
         "score": experiment.score.score,
         "reason": experiment.score.reason,
         "stale": is_stale(experiment.cautions),
+        "archived": experiment.archived,
         "metrics": {} if row is None else row["metrics"],
         "effect": None if row is None else row["effect"],
         "direction": experiment.design.direction,
@@ -316,8 +328,7 @@ def say_experiment(line: ExperimentLine) -> str:
     """Returns an experiment on one line."""
     of = f" of {line['hypothesis_id']}" if line["hypothesis_id"] else ""
     runs = ", ".join(f"{count} {name}" for name, count in line["runs"].items()) or "no run yet"
-    stale = ", stale" if line["stale"] else ""
-    head = f"{line['id']} {line['status']}{stale}{of}: {plain(line['title'], 80)}"
+    head = f"{_state(line)}{of}: {plain(line['title'], 80)}"
     measured = ", ".join(
         f"{plain(name, 40)} {found['mean']:.5g}" + ("" if found["sd"] is None else f" ± {found['sd']:.2g}")
         for name, found in [*line["metrics"].items()][:3]
@@ -340,26 +351,30 @@ def perpetual_runs(
         str | None, "Only these: queued, launching, running, done, failed, killed, timeout, lost."
     ] = None,
     experiment: Annotated[str | None, "Only the runs of this experiment, e.g. e2."] = None,
+    tag: Annotated[str | None, "Only runs of experiments with this tag."] = None,
     limit: Limit = None,
     cursor: Cursor = None,
 ) -> Answer:
     """Runs as the record has them, newest first, with metrics and reasons; perpetual_scan updates the record."""
     if id is not None:
-        if status or experiment:
-            raise UsageError("an id names one run; status and experiment are for the list")
+        if status or experiment or tag is not None:
+            raise UsageError("an id names one run; status, experiment and tag are for the list")
         return show_run(lab, id)
-    return list_runs(lab, status, experiment, limit, cursor)
+    return list_runs(lab, status, experiment, tag, limit, cursor)
 
 
-def list_runs(lab: Lab, status: str | None, experiment: str | None, limit: int | None, cursor: str | None) -> Answer:
+def list_runs(
+    lab: Lab, status: str | None, experiment: str | None, tag: str | None, limit: int | None, cursor: str | None
+) -> Answer:
     """Returns a page of runs, newest first."""
+    is_filtered = bool(status or experiment) or tag is not None
     return listed(
         "perpetual.runs/1",
-        lambda count: lab.runs.list(status=status, experiment_id=experiment, limit=count, cursor=cursor),
+        lambda count: lab.runs.list(status=status, experiment_id=experiment, tag=tag, limit=count, cursor=cursor),
         run_line,
         say_run,
         limit=limit,
-        empty="no such run" if status or experiment else "no run yet: perpetual_run starts an approved experiment",
+        empty="no such run" if is_filtered else "no run yet: perpetual_run starts an approved experiment",
         extra={"run": None},
     )
 

@@ -59,7 +59,7 @@ def live_state(lab: Lab) -> str:
     foreign = [
         "## Hypotheses",
         *(
-            f"- {item.id} {item.status} confidence {item.confidence:.3f}, "
+            f"- {item.id} {item.status}{', archived,' if item.archived else ''} confidence {item.confidence:.3f}, "
             f"false-alarm bound {shown_bound(item.false_alarm_bound)}, {counted(item.evidence_count, 'row')}: "
             f"{plain(item.statement, 110)}"
             for item in page.items

@@ -19,6 +19,7 @@ else:
 __all__ = [
     "BriefAnswer",
     "BudgetAnswer",
+    "EditAnswer",
     "EvidenceAnswer",
     "ExperimentsAnswer",
     "HypothesesAnswer",
@@ -27,6 +28,7 @@ __all__ = [
     "RunsAnswer",
     "ScanAnswer",
     "StatusAnswer",
+    "UndoAnswer",
 ]
 
 
@@ -207,6 +209,7 @@ class ListedHypothesis(HypothesisLine):
 
     prior: float
     tags: list[str]
+    archived: bool
 
 
 class HypothesesAnswer(TypedDict):
@@ -240,6 +243,7 @@ class ListedExperiment(TypedDict):
     score: float | None
     reason: str
     stale: NotRequired[bool]
+    archived: NotRequired[bool]
     metrics: NotRequired[dict[str, MeasuredLine]]
     effect: NotRequired[EffectLine | None]
     direction: NotRequired[str | None]
@@ -253,6 +257,33 @@ class ExperimentsAnswer(TypedDict):
     items: list[ListedExperiment]
     experiment: Experiment | None
     next_cursor: str | None
+    truncated: bool
+
+
+class EditAnswer(TypedDict):
+    """The fields that an edit changed, and the experiments whose approval ended with it."""
+
+    schema: Literal["perpetual.edited/1"]
+    untrusted: list[str]
+    id: str
+    status: str
+    before: dict[str, object]
+    after: dict[str, object]
+    voided: list[str]
+    truncated: bool
+
+
+class UndoAnswer(TypedDict):
+    """The deed that was taken back, in words and by its events."""
+
+    schema: Literal["perpetual.undone/1"]
+    untrusted: list[str]
+    what: str
+    kind: str
+    subjects: list[str]
+    seqs: list[int]
+    time: str
+    dry_run: bool
     truncated: bool
 
 

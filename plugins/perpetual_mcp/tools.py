@@ -21,7 +21,7 @@ from perpetual.api import PerpetualError, PluginError, UsageError
 from perpetual.toolkit.confined import explain
 from perpetual.toolkit.fence import fence, neutralise
 from perpetual.toolkit.untrusted import seal
-from perpetual_mcp import read_tools, schemas, write_tools
+from perpetual_mcp import read_tools, revise_tools, schemas, write_tools
 from perpetual_mcp.answer_cache import Standing
 from perpetual_mcp.bounds import MOST_TOKENS, Answer, fit, plain, refusal, weight
 from perpetual_mcp.sessions import Labs
@@ -65,6 +65,8 @@ TOOLS = (
     Tool(write_tools.perpetual_hypotheses, "Hypotheses", schemas.HypothesesAnswer),
     Tool(read_tools.perpetual_experiments, "Experiments", schemas.ExperimentsAnswer, reads=True, repeatable=True),
     Tool(write_tools.perpetual_propose, "Propose an experiment", schemas.ExperimentsAnswer),
+    Tool(revise_tools.perpetual_edit, "Edit", schemas.EditAnswer),
+    Tool(revise_tools.perpetual_undo, "Undo", schemas.UndoAnswer),
     Tool(write_tools.perpetual_run, "Run an approved experiment", schemas.RunsAnswer),
     Tool(read_tools.perpetual_runs, "Runs", schemas.RunsAnswer, reads=True, repeatable=True),
     Tool(read_tools.perpetual_logs, "Output of a run", schemas.LogsAnswer, reads=True, repeatable=True),

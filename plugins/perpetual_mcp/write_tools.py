@@ -49,6 +49,24 @@ def _text_of(amount: Amount) -> str:
     return amount if isinstance(amount, str) else repr(amount)
 
 
+_TAKES = {
+    "list": ("status", "limit", "cursor"),
+    "show": ("id",),
+    "add": ("text", "prior", "metric", "direction", "mde", "baseline", "params", "tags", "idempotency_key"),
+    "update": ("id", "text", "prior", "status", "confidence", "tags", "why"),
+}
+
+
+def _refuse_others(action: str, given: set[str]) -> None:
+    """Raises UsageError for arguments that an action on hypotheses does not take, which it would ignore."""
+    others = sorted(given.difference(_TAKES[action]))
+    if others:
+        raise UsageError(
+            f"the action {action} of hypotheses takes no {', '.join(others)}",
+            hint="; ".join(f"{name}: {', '.join(names)}" for name, names in _TAKES.items()),
+        )
+
+
 def perpetual_hypotheses(
     lab: Lab,
     action: Annotated[Literal["list", "show", "add", "update"], "What to do."] = "list",
@@ -84,6 +102,12 @@ def perpetual_hypotheses(
     idempotency_key: Key = None,
 ) -> Answer:
     """List, show, add or update hypotheses. Add one, with what it predicts of a metric, before anything runs."""
+    given = {
+        "id": id, "text": text, "prior": prior, "status": status, "confidence": confidence, "metric": metric,
+        "direction": direction, "mde": mde, "baseline": baseline, "params": params, "tags": tags, "why": why,
+        "limit": limit, "cursor": cursor, "idempotency_key": idempotency_key,
+    }  # fmt: skip
+    _refuse_others(action, {name for name, value in given.items() if value is not None})
     if action == "list":
         return list_hypotheses(lab, status, limit, cursor)
     if action == "add":
@@ -174,6 +198,9 @@ def perpetual_propose(
     wall: Annotated[Amount | None, "Seconds after which a run is ended; or with a unit: 2h."] = None,
     priority: Annotated[int, "The higher goes first in the queue."] = 0,
     after: Annotated[list[str] | None, "Start once these have succeeded (e3) or ended (e3:any)."] = None,
+    needs_artifacts: Annotated[
+        list[str] | None, "Files that runs of others leave (e3/model.pt): it starts once they are there."
+    ] = None,
     group: Annotated[str | None, "A group of the queue, with its own limit."] = None,
     title: Annotated[str | None, "A short name; by default the command."] = None,
     tags: Annotated[list[str] | None, "Words to find it by."] = None,
@@ -240,6 +267,7 @@ def perpetual_propose(
                 scheduler=scheduler,
                 engine=engine,
                 isolate=isolate,
+                needs_artifacts=needs_artifacts or (),
                 no_output_s=None if no_output is None else seconds_of(_text_of(no_output), "no_output"),
                 wall_s=None if wall is None else seconds_of(_text_of(wall), "wall"),
                 dry_run=dry_run,
@@ -333,6 +361,7 @@ def perpetual_scan(
     wait_s = seconds_of(_text_of(wait), "wait")
     if wait_s > _MOST_WAIT_S:
         raise UsageError(f"wait is at most {_MOST_WAIT_S:g} s, not {wait_s:g}", hint="call again: the runs go on")
+    before = lab.feed.state()
     found = lab.scan()
     if wait_s and not found["changes"]:
         lab.loop.wait_any(wait_s)
@@ -353,7 +382,9 @@ def perpetual_scan(
     ]
     lines += map(say_evidence, evidence)
     lines += [f"{item['run_id']} cannot be looked at: {plain(item['message'], 200)}" for item in found["problems"]]
-    return fitted(document, "\n".join(lines) or "nothing has changed")
+    # An ad-hoc run that was killed: no run of the lab's has changed, and the record has.
+    empty = "nothing has changed" if lab.feed.state() == before else "the record has changed: perpetual_runs shows it"
+    return fitted(document, "\n".join(lines) or empty)
 
 
 def perpetual_evidence(

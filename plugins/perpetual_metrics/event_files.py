@@ -12,34 +12,55 @@ from collections.abc import Iterator
 from functools import cache
 from typing import BinaryIO
 
-from perpetual_metrics.wire import double_of, fields_of, float_of, signed, text_of
+from perpetual_metrics.wire import Point, double_of, fields_of, float_of, signed, text_of
 
-__all__ = ["crc32c", "records", "scalars"]
+__all__ = ["crc32c", "records", "scalars", "whole_from"]
 
 _LONGEST = 64 * 1024  # bytes of a record with scalars; a longer one holds pictures and is passed over
 _LARGEST = 2**31
+_HEAD = 12  # bytes: a length and its checksum
 _FLOAT, _DOUBLE, _INT32, _INT64 = 1, 2, 3, 9  # types of a tensor
 
 
-def scalars(file: BinaryIO) -> Iterator[tuple[int, str, float]]:
-    """Yields (number of the record, tag, value) of each scalar, in order; ends at the first damaged record."""
+def scalars(file: BinaryIO) -> Iterator[Point]:
+    """Yields each scalar, in order; ends at the first damaged record."""
     for number, data in records(file):
         try:
-            for field, value in fields_of(data):
-                if field == 5 and isinstance(value, bytes):  # summary
-                    for part, one in fields_of(value):
-                        if part == 1 and isinstance(one, bytes):
-                            found = _scalar(one)
-                            if found is not None:
-                                yield number, *found
+            yield from _of_event(number, data)
         except ValueError:
             continue  # its checksum is right: a message of another kind
+
+
+def _of_event(number: int, data: bytes) -> Iterator[Point]:
+    step, time_s = 0.0, None  # a step of 0 is not written
+    summaries = []
+    for field, value in fields_of(data):
+        if field == 1 and isinstance(value, bytes) and len(value) == 8:
+            time_s = double_of(value)
+        elif field == 2 and isinstance(value, int):
+            step = float(signed(value))
+        elif field == 5 and isinstance(value, bytes):
+            summaries.append(value)
+    for summary in summaries:
+        for part, one in fields_of(summary):
+            found = _scalar(one) if part == 1 and isinstance(one, bytes) else None
+            if found is not None:
+                yield Point(number, *found, step, time_s)
+
+
+def whole_from(data: bytes) -> int:
+    """Returns where the first whole record begins in a piece of a file; its length where there is none."""
+    for at in range(len(data) - _HEAD):
+        length, check = struct.unpack_from("<QI", data, at)
+        if length <= _LONGEST and check == _masked(crc32c(data[at : at + 8])):
+            return at
+    return len(data)
 
 
 def records(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Yields (number, content) of each record that is whole and not long."""
     number = 0
-    while len(head := file.read(12)) == 12:
+    while len(head := file.read(_HEAD)) == _HEAD:
         number += 1
         length, check = struct.unpack("<QI", head)
         if check != _masked(crc32c(head[:8])) or length > _LARGEST:

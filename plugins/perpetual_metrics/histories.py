@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import re
 import sys
@@ -19,7 +20,18 @@ from typing import NamedTuple, cast
 from perpetual.api import MetricHistory
 from perpetual.toolkit.deadline import Deadline
 
-__all__ = ["AXES", "Histories", "Pieces", "of_csv", "of_json_lines", "of_text", "read_pieces"]
+__all__ = [
+    "AXES",
+    "Histories",
+    "Pieces",
+    "number_in",
+    "of_csv",
+    "of_json_lines",
+    "of_text",
+    "read_pieces",
+    "read_span",
+    "spans",
+]
 
 # Names that say where a line belongs, the finest first.
 AXES = ("step", "global_step", "_step", "iteration", "epoch")
@@ -51,22 +63,27 @@ def read_pieces(descriptor: int, limit_bytes: int) -> Pieces:
     try:
         found = os.fstat(descriptor)
         size = found.st_size
-        if size <= limit_bytes:
-            return Pieces([_whole(_pread(descriptor, size, 0), is_last=True)], 0, found.st_mtime)
-        last = limit_bytes // _END_SHARE
-        one = (limit_bytes - last) // _PIECES
-        places = [(size - last - one) * n // (_PIECES - 1) for n in range(_PIECES)]
-        kept = []
-        for begin in places:
-            lines = _whole(_pread(descriptor, one, begin), is_last=False)
+        kept, read = [], 0
+        for begin, length in spans(size, limit_bytes):
+            lines = _whole(read_span(descriptor, begin, length), is_last=begin + length == size)
             kept.append(lines[1:] if begin else lines)  # the rest of a line that is cut
-        kept.append(_whole(_pread(descriptor, last, size - last), is_last=True)[1:])
-        return Pieces(kept, size - last - one * _PIECES, found.st_mtime)
+            read += length
+        return Pieces(kept, size - read, found.st_mtime)
     finally:
         os.close(descriptor)
 
 
-def _pread(descriptor: int, length: int, begin: int) -> bytes:
+def spans(size: int, limit: int) -> list[tuple[int, int]]:
+    """Returns (begin, length) of what is read of a file: the whole of it, or evenly spaced pieces and its end."""
+    if size <= limit:
+        return [(0, size)]
+    last = limit // _END_SHARE
+    one = (limit - last) // _PIECES
+    return [*(((size - last - one) * n // (_PIECES - 1), one) for n in range(_PIECES)), (size - last, last)]
+
+
+def read_span(descriptor: int, begin: int, length: int) -> bytes:
+    """Returns the bytes from a place on, as many as there are."""
     parts = []
     while length > 0 and (part := os.pread(descriptor, length, begin)):
         parts.append(part)
@@ -245,7 +262,7 @@ def of_text(
                     continue
                 text = line[: longest * 4].decode("utf-8", "replace")
                 row: dict[str, object] = {
-                    match[1]: float(match[2])
+                    match[1]: number_in(match[2])
                     for match in pair.finditer(text[:longest])
                     if match.end() < min(longest, len(text)) or len(text) <= longest
                 }
@@ -253,6 +270,11 @@ def of_text(
                     kept.append({**row, **_positions(text[:longest])})
         found.add(kept)
     return found.made()
+
+
+def number_in(text: str) -> float:
+    """Returns the number that a text is; NaN where a comma in it may be a decimal point or set off thousands."""
+    return math.nan if "," in text else float(text)
 
 
 def _positions(text: str) -> dict[str, object]:

@@ -25,11 +25,13 @@ from perpetual.toolkit.deadline import Deadline
 from perpetual_metrics import histories
 
 __all__ = [
+    "CELL",
     "CsvFile",
     "MetricsLog",
     "ResultsFile",
     "StdoutJson",
     "StdoutText",
+    "changed_within",
     "csv_file",
     "metrics_log",
     "results_file",
@@ -49,8 +51,9 @@ _LINES_A_LOOK = 1024  # lines between two looks at the clock
 _NAME = r"[A-Za-z_][\w./-]{0,99}"
 # Possessive: digits that were taken once are never tried in another split, or a long number costs its length squared.
 _NUMBER = r"[+-]?(?:(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?|nan|NaN|NAN|inf|Infinity|Inf)"
-_TEXT = re.compile(rf"(?:^|[\s,;|])({_NAME})\s*+[:=]\s*+({_NUMBER})(?=$|[\s,;|%])")
-_CELL = re.compile(rf"{_NUMBER}\Z", re.IGNORECASE)
+# A comma between digits is a decimal point to some and sets off thousands for others: such a number is kept whole.
+_TEXT = re.compile(rf"(?:^|[\s,;|])({_NAME})\s*+[:=]\s*+({_NUMBER}(?:,\d[\d,.eE]*+)?)(?=$|[\s,;|%])")
+CELL = re.compile(rf"{_NUMBER}\Z", re.IGNORECASE)
 _ITEMS = "items"  # of a line, or of results.json: the scores of the test items behind its numbers
 _BOOKKEEPING = frozenset({"step", "epoch", "time", "iteration"})  # a line's position, not its result
 
@@ -73,8 +76,8 @@ def _opened(path: Path) -> int:
         return open_file(real)
 
 
-def _open_newer(path: Path, newer_than_s: float | None) -> int | None:
-    """Returns a descriptor of what a run left at a path; None if that is no file, or an older one.
+def _open_newer(path: Path, newer_than_s: float | None, older_than_s: float | None = None) -> int | None:
+    """Returns a descriptor of what a run left at a path; None if that is no file, or changed before or after these.
 
     Raises UnsafePath as `_content`.
     """
@@ -87,7 +90,7 @@ def _open_newer(path: Path, newer_than_s: float | None) -> int | None:
             return None
         raise
     found = os.fstat(descriptor)
-    if newer_than_s is not None and found.st_mtime < newer_than_s - slack_s(found.st_mtime_ns):
+    if not changed_within(found, newer_than_s, older_than_s):
         os.close(descriptor)
         return None
     return descriptor
@@ -115,9 +118,16 @@ def _content(path: Path, newer_than_s: float | None, limit_bytes: int) -> _Conte
         return _Content(file.read(limit_bytes), lines + 1)
 
 
-def slack_s(mtime_ns: int) -> float:
-    """Returns how much older than its write a file may look, in seconds; an older one was left by the run before."""
-    return _TICK_S if mtime_ns % 1_000_000_000 else _WHOLE_SECONDS_S
+def changed_within(found: os.stat_result, newer_than_s: float | None, older_than_s: float | None = None) -> bool:
+    """Returns whether a file's last change lies between two times in seconds; None is no limit.
+
+    An older one was left by the run before, a newer one was written to by a run after. A file system's clock may
+    differ from the real one by a tick.
+    """
+    slack_s = _TICK_S if found.st_mtime_ns % 1_000_000_000 else _WHOLE_SECONDS_S
+    if newer_than_s is not None and found.st_mtime < newer_than_s - slack_s:
+        return False
+    return older_than_s is None or found.st_mtime <= older_than_s + slack_s
 
 
 def _parsed(text: str | bytes) -> object:
@@ -201,8 +211,10 @@ class _Limited(MetricReader):
                             found[name] = value if scores is None else replace(value, items=scores)
         return found
 
-    def _pieces(self, path: Path, newer_than_s: float | None, limit_bytes: int | None) -> histories.Pieces | None:
-        descriptor = _open_newer(path, newer_than_s)
+    def _pieces(
+        self, path: Path, newer_than_s: float | None, limit_bytes: int | None, older_than_s: float | None = None
+    ) -> histories.Pieces | None:
+        descriptor = _open_newer(path, newer_than_s, older_than_s)
         limit = self._limit_bytes if limit_bytes is None else min(limit_bytes, self._limit_bytes)
         return None if descriptor is None else histories.read_pieces(descriptor, limit)
 
@@ -248,12 +260,15 @@ class CsvFile(_Limited):
     def history(
         self, folder: RunFolder, metrics: Collection[str] = (), *, limit_bytes: int | None = None
     ) -> Mapping[str, MetricHistory]:
-        """Reads the columns of the same file as `read`; an empty cell is no value."""
-        for place in (folder.log_dir, folder.cwd):
+        """Reads the columns of the same file as `read`; an empty cell is no value.
+
+        In the working directory a file that changed after the run's end is left out: a later run wrote to it.
+        """
+        for place, until_s in ((folder.log_dir, None), (folder.cwd, folder.ended_at_s)):
             for name in ("results.csv", "metrics.csv"):
-                pieces = self._pieces(place / name, folder.started_at_s, limit_bytes)
+                pieces = self._pieces(place / name, folder.started_at_s, limit_bytes, until_s)
                 if pieces is not None:
-                    return histories.of_csv(pieces, metrics, name, _CELL, self._limit_s)
+                    return histories.of_csv(pieces, metrics, name, CELL, self._limit_s)
         return {}
 
     def table(self, data: bytes, file: str) -> dict[str, MetricValue]:
@@ -272,7 +287,7 @@ class CsvFile(_Limited):
                     deadline.check()
                 for name, cell in zip(names, row, strict=False):
                     text = cell.strip()
-                    if name and name not in _BOOKKEEPING and _CELL.match(text):
+                    if name and name not in _BOOKKEEPING and CELL.match(text):
                         value = float(text) if len(text) <= _LONGEST_CELL else math.nan  # it is compared with nothing
                         source = f"{file}:{rows.line_num}"
                         found[name] = MetricValue(value if math.isfinite(value) else None, source)
@@ -310,7 +325,10 @@ class StdoutJson(_Limited):
 
 
 class StdoutText(_Limited):
-    """`val_loss: 2.21` or `val_loss=2.21`, anywhere on a line of standard output."""
+    """`val_loss: 2.21` or `val_loss=2.21`, anywhere on a line of standard output.
+
+    What has a comma between digits (`0,75`, `1,234.5`) is no finite number: neither part of it is what was meant.
+    """
 
     def read(self, folder: RunFolder) -> Mapping[str, MetricValue]:
         """Reads the last value of each name."""
@@ -323,7 +341,7 @@ class StdoutText(_Limited):
             for match in _TEXT.finditer(piece):
                 if match.end() == len(piece) < len(line):
                     continue  # the number may go on
-                value = float(match[2])
+                value = histories.number_in(match[2])
                 source = f"{path.name}:{number}"
                 found[match[1]] = MetricValue(value if math.isfinite(value) else None, source)
         return found

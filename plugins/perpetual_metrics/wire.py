@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import NamedTuple
 
-__all__ = ["double_of", "fields_of", "float_of", "signed", "text_of"]
+__all__ = ["Point", "double_of", "fields_of", "float_of", "signed", "text_of"]
 
 _LONGEST_VARINT = 10  # bytes
+
+
+class Point(NamedTuple):
+    """A value that a logger wrote; `place` is its record or line in the file, `time_s` POSIX seconds."""
+
+    place: int
+    name: str
+    value: float
+    step: float | None = None
+    time_s: float | None = None
 
 
 def fields_of(data: bytes) -> Iterator[tuple[int, int | bytes]]:

@@ -38,14 +38,15 @@ from perpetual_provenance.secret_files import may_hold_secret, names_secret
 from perpetual_provenance.untracked import LIMITS as KEPT
 
 if TYPE_CHECKING:
-    from perpetual.documents.provenance import KeptCode
+    from perpetual.documents.provenance import CodePreview, KeptCode
 
-__all__ = ["LIMITS", "Copies", "Limits"]
+__all__ = ["LIMITS", "Code", "Copies", "Limits", "refuse_original"]
 
 _NOT_LINKED = {".perpetual", ".git", "__pycache__"}
 _PIECE = 1 << 20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _LARGEST_LIST = 256_000_000
+_DRAFT_S = 3600.0  # no writer takes so long between a temporary file and its name
 _HINT = "leave --isolate out (--no-isolate)"
 
 
@@ -77,7 +78,7 @@ class _Repository(TypedDict):
     modified: list[str] | None  # where filters are: the files that git takes for changed
 
 
-class _Code(TypedDict):
+class Code(TypedDict):
     """What an approval keeps."""
 
     top: str
@@ -109,21 +110,25 @@ class Copies(Isolation):
         with FileLock(self._place / "lock"):
             mark = self._mark()
             try:
-                code = self._gathered()
+                code = self.gathered()
             except GitFailed as problem:
                 raise _refused(problem) from problem
-            known = {item["path"] for item in code["files"]}
-            for word in programs_named(argv):
-                inside = os.path.relpath(os.path.realpath(word), code["top"]) if os.path.isabs(word) else None
-                if inside in known:
-                    raise UsageError(f"the command names {inside} by its absolute path, which is not the copy",
-                                     hint="name it from the working directory, as in python train.py")  # fmt: skip
+            refuse_original(argv, code)
             data = json.dumps(code).encode("ascii")
             key = sha256(data).hexdigest()
             make_folder(self._place / "codes")
             write_atomic(self._place / "codes" / f"{key}.json", data)
             write_atomic(mark, json.dumps({"by": list(_me()), "key": key}))
         return {"key": key, "below": code["below"]}
+
+    def preview(self, argv: Sequence[str]) -> CodePreview:
+        """Returns what `keep` would keep now; reads names and sizes, and no file of the project."""
+        from perpetual_provenance.isolation_preview import Survey
+
+        try:
+            return Survey(self._root, self._place, self._limits).found(argv)
+        except GitFailed as problem:
+            raise _refused(problem) from problem
 
     def _mark(self) -> Path:
         """Returns the mark of what this process keeps, which is written before anything is kept."""
@@ -132,7 +137,8 @@ class Copies(Isolation):
         write_atomic(mark, json.dumps({"by": list(_me()), "key": None}))
         return mark
 
-    def _gathered(self) -> _Code:
+    def gathered(self) -> Code:
+        """Keeps the files as they lie now, and returns the list of them; raises GitFailed where git has failed."""
         files: dict[str, _File] = {}
         repositories: list[_Repository] = []
         linked: list[str] = []
@@ -203,22 +209,22 @@ class Copies(Isolation):
                 target = os.readlink(full)
                 files[shown] = {"path": shown, "mode": 0, "sha256": target, "mtime_ns": seen.st_mtime_ns}
             elif stat.S_ISREG(seen.st_mode):
-                digest = self._stored(full)
+                digest = self.stored(full)
                 files[shown] = {"path": shown, "mode": stat.S_IMODE(seen.st_mode) & 0o777, "sha256": digest,
                                 "mtime_ns": seen.st_mtime_ns}  # fmt: skip
-                self._kept_bytes += seen.st_size
+                self.kept_bytes += seen.st_size
         except FileNotFoundError:
             return  # removed in the work tree
-        if len(files) > self._limits.files or self._kept_bytes > self._limits.total_bytes:
+        if len(files) > self._limits.files or self.kept_bytes > self._limits.total_bytes:
             raise UsageError(f"git tracks more than {self._limits.files:,} files or {self._limits.total_bytes:,} bytes",
                              hint=f"have git ignore the data; or {_HINT}")  # fmt: skip
 
-    _kept_bytes = 0
+    kept_bytes = 0
 
     def _stored_index(self, path: Path) -> str | None:
-        return self._stored(str(path)) if path.exists() else None
+        return self.stored(str(path)) if path.exists() else None
 
-    def _stored(self, full: str) -> str:
+    def stored(self, full: str) -> str:
         """Returns the sha256 of a file that is among the blobs now."""
         with open(full, "rb") as file:
             data = file.read(_PIECE)
@@ -275,7 +281,7 @@ class Copies(Isolation):
             raise Conflict(f"the working directory {cwd} is ignored by git, so that no copy of it is made", hint=_HINT)
         write_atomic(mark, json.dumps({"key": key, "top": code["top"], "copied": copied}))
 
-    def _code(self, key: str) -> _Code:
+    def _code(self, key: str) -> Code:
         gone = Conflict("the copy of the code that was approved is gone or was altered",
                         hint="approve the experiment again: perpetual approve EXPERIMENT")  # fmt: skip
         try:
@@ -284,10 +290,10 @@ class Copies(Isolation):
             raise gone from problem
         if sha256(data).hexdigest() != key:
             raise gone
-        found: _Code = json.loads(data)
+        found: Code = json.loads(data)
         return found
 
-    def _lay(self, item: _File, code: _Code, target: str) -> None:
+    def _lay(self, item: _File, code: Code, target: str) -> None:
         if not item["mode"]:
             to = item["sha256"]
             leads = os.path.normpath(os.path.join(os.path.dirname(item["path"]), to))
@@ -314,11 +320,14 @@ class Copies(Isolation):
                 _copy_content(source, file)
                 is_same = _hash_of(Path(target)) == digest
         if not is_same:
+            with FileLock(self._place / "lock"):
+                if blob.exists() and _hash_of(blob) != digest:  # none has written it anew meanwhile
+                    blob.unlink()  # so that the next approval does
             raise _altered(blob)
 
     def _link_data(
         self,
-        code: _Code,
+        code: Code,
         inner: str,
         ignored: Sequence[str],
         folder: str,
@@ -379,7 +388,8 @@ class Copies(Isolation):
 
     def clear(self, runs: Path, may_go_on: Callable[[str], bool], used: Callable[[], set[str]]) -> None:
         """Clears the folders of runs that are over, then what no record names of what was kept."""
-        over = [name for name in _listed(self._place / "live") if not may_go_on(name)]
+        live = self._place / "live"
+        over = [name for name in _listed(live) if not (_is_being_written(live / name) or may_go_on(name))]
         lock = FileLock(self._place / "lock")
         if not (over or _listed(self._place / "new")) or not lock.acquire(blocking=False):
             return  # or another process is at it
@@ -387,8 +397,8 @@ class Copies(Isolation):
         try:
             for name in over:
                 try:
-                    self._clear(runs / name / "copy", self._place / "live" / name)
-                    (self._place / "live" / name).unlink(missing_ok=True)
+                    self._clear(runs / name / "copy", live / name)
+                    (live / name).unlink(missing_ok=True)
                 except OSError as problem:  # the others are cleared all the same
                     problems.append(problem)
             self._sweep(used)
@@ -464,9 +474,27 @@ def _refused(problem: GitFailed) -> UsageError:
     return UsageError(f"the code cannot be isolated: {problem}", hint=f"git init and git add it; or {_HINT}")
 
 
+def refuse_original(argv: Sequence[str], code: Code) -> None:
+    """Raises UsageError where a command names a file by the path of the original."""
+    known = {item["path"] for item in code["files"]}
+    for word in programs_named(argv):
+        inside = os.path.relpath(os.path.realpath(word), code["top"]) if os.path.isabs(word) else None
+        if inside in known:
+            raise UsageError(f"the command names {inside} by its absolute path, which is not the copy",
+                             hint="name it from the working directory, as in python train.py")  # fmt: skip
+
+
 def _altered(blob: Path) -> Conflict:
     return Conflict(f"the copy of the code that was approved was altered ({blob.name[:12]})",
                     hint="approve the experiment again: perpetual approve EXPERIMENT")  # fmt: skip
+
+
+def _is_being_written(mark: Path) -> bool:
+    """Returns whether a file is the temporary one of a mark whose writer may live: it is renamed within moments."""
+    try:
+        return mark.name.startswith(".") and time.time() - mark.stat().st_mtime < _DRAFT_S
+    except FileNotFoundError:
+        return True  # it was renamed just now
 
 
 def _me() -> tuple[str, int, int]:

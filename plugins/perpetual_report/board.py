@@ -7,29 +7,31 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, cast
 
 from perpetual.api import NotFound, PerpetualError, UsageError
 from perpetual.science.intervals import mean_of
 from perpetual.science.versions import samples_of
-from perpetual.toolkit.units import identifier, iso, seconds_of
+from perpetual.toolkit.units import identifier
 from perpetual_report.board_cache import BROKEN, BoardCache, CachedRows, Effects, Mark, Row, State
 from perpetual_report.parameters import parameters
-from perpetual_report.where import Key, Keys, compiled
+from perpetual_report.snapshot import ADOPTED
+from perpetual_report.where import Key, Keys, compiled, time_of
 
 if TYPE_CHECKING:
     from perpetual.documents.ledger import Leaderboard, LeaderboardRow, Spread
     from perpetual.lab.bodies import ExperimentBody, RunBody
     from perpetual.lab.runs.table import TableSource
 
-__all__ = ["Board", "build"]
+__all__ = ["Board", "build", "spread", "values_of"]
 
 _LIVE = ("queued", "launching", "running")
 _LOOKS = 3  # at a cache that others may write
 _MOST_METRICS = 3  # shown of rows that declare none
-_OWN = ("directions", "links", "renews")  # keys of a cached row that no answer has
+_MOST_NAMED = 6  # rows in a note
+_OWN = ("adopted", "directions", "links", "renews")  # keys of a cached row that no answer has
 
 
 class Board:
@@ -52,9 +54,18 @@ class Board:
         hypothesis_id: str | None = None,
     ) -> Leaderboard:
         """Returns the rows that match, in order; see `lab.runs.table`."""
-        if best is not None and best < 1:
-            raise UsageError(f"at least one row is the best, not {best}")
-        start = None if since is None else _start(since, now)
+        texts = {
+            "sort": sort,
+            "where": where,
+            "since": since,
+            "tag": tag,
+            "status": status,
+            "hypothesis_id": hypothesis_id,
+        }
+        _check_types(texts, {"ids": ids, "columns": columns})
+        if best is not None and (type(best) is not int or best < 1):
+            raise UsageError(f"best must be a whole number of at least 1, not {best}")
+        start = None if since is None else time_of(since, now, "--since")
 
         def answer(rows: _Rows) -> Leaderboard:
             if not rows.numbers():
@@ -65,18 +76,19 @@ class Board:
             keys = rows.keys()
             numbers = _matching(rows, tag=tag, status=status, hypothesis_id=hypothesis_id, start=start)
             if where is not None:
-                test = compiled(where, keys, rows.column)
+                test = compiled(where, keys, rows.column, now)
                 numbers = [number for number in numbers if test(number)]
             order = _Order(rows, numbers, keys, sort, reverse=reverse, wants_best=best is not None)
             shown = rows.bodies(order.numbers[:best])
-            chosen = None if columns is None else [keys.find(name, " of --columns") for name in columns]
+            asked = None if columns is None else dict.fromkeys(keys.find(name, " of --columns") for name in columns)
+            chosen = None if asked is None else [*asked]
             return {
                 "items": [_answered(row, chosen) for row in shown],
                 "total": len(numbers),
                 "columns": _differing(shown, order.key) if chosen is None else [_label(key, keys) for key in chosen],
                 "sort": None if order.key is None else _label(order.key, keys),
                 "direction": order.direction,
-                "note": order.note(),
+                "note": "; ".join(filter(None, (order.note(), *_adopted(shown)))) or None,
                 "next_cursor": None,
             }
 
@@ -89,19 +101,15 @@ def build(options: Mapping[str, object]) -> Board:
     return Board()
 
 
-def _start(text: str, now: datetime) -> str:
-    """Returns the time, as the record writes it, that `--since` names."""
-    try:
-        found = datetime.fromisoformat(text.strip())
-    except ValueError:
-        try:
-            return iso(now - timedelta(seconds=seconds_of(text, "--since")))
-        except OverflowError:
-            return ""
-        except UsageError as problem:
-            hint = "a time as 2026-11-25T10:00, in UTC, or so long ago: 90m, 12h, 7d"
-            raise UsageError(f"--since is no time: {text[:40]!r}", hint=hint) from problem
-    return iso(found if found.tzinfo else found.replace(tzinfo=UTC))
+def _check_types(texts: Mapping[str, object], lists: Mapping[str, object]) -> None:
+    """Raises UsageError that names an argument of another type, which only Python can give."""
+    for name, value in texts.items():
+        if value is not None and not isinstance(value, str):
+            raise UsageError(f"{name} must be a text, not {value!r:.60}")
+    for name, value in lists.items():
+        items = value if isinstance(value, Collection) and not isinstance(value, str) else [None]
+        if value is not None and not all(isinstance(item, str) for item in items):
+            raise UsageError(f"{name} must be a list of texts, not {value!r:.60}")
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------
@@ -288,15 +296,32 @@ def _row(body: ExperimentBody, runs: Sequence[RunBody]) -> Row:
         "metric": design["metric"], "direction": design["direction"], "left_out": left_out,
         "experiments": _members(body), "directions": directions,
         "links": [link for link in (design["baseline"], design.get("runs_of")) if isinstance(link, str)],
-        "renews": body.get("renews"),
+        "renews": body.get("renews"), "archived": bool(body.get("archived")),
+        "adopted": any(run["scheduler"] == ADOPTED for run in runs),
     }  # fmt: skip
 
 
-def _spreads(runs: Sequence[RunBody]) -> tuple[dict[str, Spread], dict[str, int]]:
-    """Returns mean, sd and n of each metric over the runs that evidence counts, and why others are left out.
+def _adopted(rows: Iterable[Row]) -> Iterable[str]:
+    """Yields what is to be kept in mind of rows whose runs the lab did not launch."""
+    found = [row["id"] for row in rows if row["adopted"] and row["metrics"]]
+    if found:
+        more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+        yield f"{', '.join(found[:_MOST_NAMED])}{more}: adopted, or recorded ad hoc; described, and no evidence"
 
-    Failed and tainted runs and seeds picked by hand weigh nothing. Versions are not pooled: the one with most runs
-    counts, the older of two. The same value on the same seed is the same run seen again.
+
+def _spreads(runs: Sequence[RunBody]) -> tuple[dict[str, Spread], dict[str, int]]:
+    """Returns mean, sd and n of each metric over the runs that evidence counts, and why others are left out."""
+    values, left_out = values_of(runs)
+    return {name: spread(found) for name, found in values.items()}, left_out
+
+
+def values_of(runs: Sequence[RunBody]) -> tuple[dict[str, list[float]], dict[str, int]]:
+    """Returns the values of each metric of the runs of one experiment that count, and why others are left out.
+
+    Failed and tainted runs and seeds picked by hand weigh nothing. So do runs that the lab did not launch, adopted or
+    recorded ad hoc; as in a comparison they are described all the same: their seeds were logged, or are not known.
+    Versions are not pooled: the one with most runs counts, the older of two. The same value on the same seed is the
+    same run seen again.
     """
     done = {(run["experiment_id"], run["replicate"]): run for run in runs if _why_not(run) is None}
     samples = samples_of((run.get("versions"), run) for run in done.values())
@@ -315,17 +340,20 @@ def _spreads(runs: Sequence[RunBody]) -> tuple[dict[str, Spread], dict[str, int]
             if value is not None:
                 same = (run["seed"], value) if run.get("is_seed_known", True) else run["id"]
                 values.setdefault(name, {})[same] = value
-    return {name: _spread([*found.values()]) for name, found in values.items()}, dict(left_out)
+    return {name: [*found.values()] for name, found in values.items()}, dict(left_out)
 
 
 def _why_not(run: RunBody) -> str | None:
     """Returns why a run says nothing, in a word or two; None if it counts."""
     if run["status"] != "done":
         return run["status"]
-    return "tainted" if run["tainted"] else "seed picked by hand" if run["chosen_seed"] else None
+    if run["tainted"]:
+        return "tainted"
+    return "seed picked by hand" if run["chosen_seed"] and run["scheduler"] != ADOPTED else None
 
 
-def _spread(values: Sequence[float]) -> Spread:
+def spread(values: Sequence[float]) -> Spread:
+    """Returns mean, sd and n of a metric; n counts bit-equal values once."""
     try:
         folded = mean_of(values)
     except OverflowError:  # a diverged run may print any number

@@ -24,7 +24,7 @@ Row = dict[str, Any]
 Mark = tuple[int, int, int, str]  # its last commit, its last event, the commit and the digest of that
 Effects = Mapping[str, Mapping[str, Mapping[str, object]]]  # by hypothesis and experiment
 
-_FORMAT = 1
+_FORMAT = 3
 _BUSY_S = 2.0
 _TABLES = """
 CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), body TEXT);

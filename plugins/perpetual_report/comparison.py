@@ -73,7 +73,8 @@ def compare(lab: Lab, ids: Sequence[str], *, metrics: Sequence[str] = (), agains
     notes += _stale(arms)
     effects = _effects(lab, arms)
     notes += [
-        "an effect is what a claim measured against its baseline, pooled as its evidence is; positive is better"
+        "an effect is what a claim measured against its baseline, pooled as its evidence is; positive is better",
+        "its interval holds however often one looks, which makes it wider than Student's t would",
     ] * (bool(effects))
     shown = [_arm_document(arm, names) for arm in arms]
     pairs = [
@@ -393,20 +394,22 @@ class Table(NamedTuple):
     rows: Sequence[tuple[str, ...]]
 
 
-def _shown_pair(item: ComparedPair) -> tuple[str, str, str]:
-    """Returns a claim against its baseline with its effect, or the difference of two other arms."""
-    effect = item["effect"]
-    if effect is None:
-        return (
-            f"{item['a']} - {item['b']}",
-            shown_number(item["difference"], "+.4g"),
-            _range(item["low"], item["high"], "+.4g"),
-        )
-    return (
-        f"{item['a']} against {item['b']}",
-        shown_number(effect["value"], "+.4g"),
-        _range(effect["low"], effect["high"], "+.4g"),
-    )
+def _shown_pair(item: ComparedPair, ids: Sequence[str]) -> tuple[str, str, str]:
+    """Returns one arm against another, the later against the earlier, with a difference of which positive is better.
+
+    Where no direction is declared, positive is higher.
+    """
+    a, b, effect = item["a"], item["b"], item["effect"]
+    if effect is not None:
+        value, low, high = effect["value"], effect["low"], effect["high"]
+    else:
+        value, low, high = item["difference"], item["low"], item["high"]
+        is_turned = ids.index(a) < ids.index(b)
+        if is_turned:
+            a, b = b, a
+        if is_turned != (item["direction"] == "min"):
+            value, low, high = 0.0 - value, _minus(high), _minus(low)
+    return f"{a} against {b}", shown_number(value, "+.4g"), _range(low, high, "+.4g")
 
 
 def tables_of(found: Comparison) -> list[Table]:
@@ -428,7 +431,7 @@ def tables_of(found: Comparison) -> list[Table]:
         if (it := arm["metrics"].get(name)) is not None
     ]
     pairs = [
-        (item["metric"], *_shown_pair(item),
+        (item["metric"], *_shown_pair(item, ids),
          "by seed" if item["paired"] else "", item["verdict"])
         for item in found["pairs"]
     ]  # fmt: skip
@@ -436,9 +439,21 @@ def tables_of(found: Comparison) -> list[Table]:
     return [
         Table("What differs", ("field", *ids), differences or [("nothing but the seeds", *("" for _ in ids))]),
         Table("What was measured", ("metric", "arm", "n", "mean", "sd", "95 % interval", "runs"), measured),
-        Table("Side by side", ("metric", "arms", "difference", "95 % interval", "paired", "verdict"), pairs),
+        Table(
+            f"Side by side: {_way(found['pairs'])}",
+            ("metric", "arms", "difference", "95 % interval", "paired", "verdict"),
+            pairs,
+        ),
         Table("Left out", ("arm", "run", "why"), left_out),
     ]
+
+
+def _way(pairs: Iterable[ComparedPair]) -> str:
+    """Returns what a positive difference says."""
+    are_declared = {pair["direction"] is not None for pair in pairs}
+    if are_declared == {True, False}:
+        return "positive is better, or higher where no direction is declared"
+    return "positive is better" if are_declared == {True} else "positive is higher"
 
 
 def _cell(value: object) -> str:

@@ -66,19 +66,33 @@ LIMITS = {
     "runs": 1000,
     "list": 100,
     "metrics": 6,
+    "explored": 0,  # designs of what tests no hypothesis; the table of baselines has them by name
 }
 _REMARKS = 8  # of one run
 _WAYS = {"max": "higher", "min": "lower"}  # as `claim_in_words` has it
 _FAILED = ("failed", "killed", "timeout", "lost")
 
 
-def facts_of(snapshot: Snapshot, book: Book) -> dict[str, object]:
-    """Returns the tree that the templates walk; its numbers are those of the book."""
-    runs = _Runs(snapshot, book)
+def facts_of(snapshot: Snapshot, book: Book, limits: Mapping[str, int] | None = None) -> dict[str, object]:
+    """Returns the tree that the templates walk; its numbers are those of the book.
+
+    Args:
+        snapshot: what is written up.
+        book: in which the numbers are entered.
+        limits: of the lists, those of `LIMITS` by default.
+    """
+    limits = limits or LIMITS
+    runs = _Runs(snapshot, book, limits)
     designs = _Designs(snapshot, book, runs)
-    detailed = snapshot.hypotheses[: LIMITS["hypotheses"]]
-    shown = snapshot.runs[-LIMITS["runs"] :]
+    detailed = snapshot.hypotheses[: limits["hypotheses"]]
+    shown = snapshot.runs[-limits["runs"] :]
     told = [_hypothesis(snapshot, book, runs, designs, item) for item in detailed]
+
+    def bounded(what: str, items: Sequence[object]) -> dict[str, object]:
+        """Returns the newest of a list, and how many older ones are left out."""
+        kept = items[-limits["list"] :]
+        return {"items": kept, "left": _left(book, what, snapshot, len(items) - len(kept))}
+
     return {
         "project": snapshot.project,
         "time": snapshot.time,
@@ -90,7 +104,7 @@ def facts_of(snapshot: Snapshot, book: Book) -> dict[str, object]:
         "budget": _budget(snapshot, book),
         "verdicts": [_verdict(snapshot, book, runs, designs, item) for item in snapshot.hypotheses],
         "hypotheses": told,
-        "not_pictured": _left(book, "not_pictured", snapshot, len(detailed) - LIMITS["pictured"]),
+        "not_pictured": _left(book, "not_pictured", snapshot, len(detailed) - limits["pictured"]),
         "hypotheses_left": _left(book, "hypotheses", snapshot, len(snapshot.hypotheses) - len(detailed)),
         "baselines": [
             {
@@ -101,20 +115,22 @@ def facts_of(snapshot: Snapshot, book: Book) -> dict[str, object]:
             for item in snapshot.experiments
             if item.hypothesis_id is None and item.design.claim is None
         ],
+        "explored": [
+            designs.document(item)
+            for item in [item for item in snapshot.experiments if item.hypothesis_id is None][: limits["explored"]]
+        ],
         "discoveries": _discoveries(snapshot, book),
         "refuted": [item for item in snapshot.hypotheses if item.status == "refuted"],
-        "failed": _bounded(book, "failed", snapshot, [run for run in snapshot.runs if run.status in _FAILED]),
-        "no_metric": _bounded(book, "no_metric", snapshot, [run for run in snapshot.runs if _lacks_metric(run)]),
-        "retractions": _bounded(
-            book, "retractions", snapshot, [row for row in snapshot.evidence if row.kind == "retraction"]
-        ),
-        "noted": _bounded(book, "noted", snapshot, _noted(snapshot.runs)),
+        "failed": bounded("failed", [run for run in snapshot.runs if run.status in _FAILED]),
+        "no_metric": bounded("no_metric", [run for run in snapshot.runs if _lacks_metric(run)]),
+        "retractions": bounded("retractions", [row for row in snapshot.evidence if row.kind == "retraction"]),
+        "noted": bounded("noted", _noted(snapshot.runs)),
         "steps": {step["row"].id for item in told for step in item["steps"] if step["row"]},
         "runs": [runs.row(run) for run in shown],
         "runs_left": _left(book, "runs", snapshot, len(snapshot.runs) - len(shown)),
         "titles": {item.id: item.title for item in snapshot.experiments},
-        "notes": snapshot.notes[: LIMITS["list"]],
-        "notes_left": max(0, len(snapshot.notes) - LIMITS["list"]) or None,
+        "notes": snapshot.notes[: limits["list"]],
+        "notes_left": max(0, len(snapshot.notes) - limits["list"]) or None,
         "anchors": {run.id for run in shown},
     }
 
@@ -122,12 +138,6 @@ def facts_of(snapshot: Snapshot, book: Book) -> dict[str, object]:
 def _left(book: Book, what: str, snapshot: Snapshot, count: int) -> Number | None:
     """Returns how many items were left out of a list, if any."""
     return book.count(f"left.{what}", count, f"record{snapshot.at}") if count > 0 else None
-
-
-def _bounded(book: Book, what: str, snapshot: Snapshot, items: Sequence[object]) -> dict[str, object]:
-    """Returns the newest of a list, and how many older ones are left out."""
-    kept = items[-LIMITS["list"] :]
-    return {"items": kept, "left": _left(book, what, snapshot, len(items) - len(kept))}
 
 
 def _noted(runs: Sequence[Run]) -> list[dict[str, object]]:
@@ -230,8 +240,8 @@ def _budget(snapshot: Snapshot, book: Book) -> dict[str, object]:
 class _Runs:
     """The runs, by experiment and as rows of the table."""
 
-    def __init__(self, snapshot: Snapshot, book: Book) -> None:
-        self._snapshot, self._book = snapshot, book
+    def __init__(self, snapshot: Snapshot, book: Book, limits: Mapping[str, int]) -> None:
+        self._snapshot, self._book, self.limits = snapshot, book, limits
         self.by_id = {run.id: run for run in snapshot.runs}
         self._declared = {item.id: item.design.metric for item in snapshot.experiments}
         self.of: dict[str, list[Run]] = {}
@@ -255,7 +265,7 @@ class _Runs:
             ((name, value) for name, value in run.metrics.items() if value is not None),
             key=lambda item: item[0] != declared,
         )
-        kept = known[: LIMITS["metrics"]]
+        kept = known[: self.limits["metrics"]]
         return {
             "record": run,
             "replicate": book.count(f"{run.id}.replicate", run.replicate, run.id),
@@ -301,13 +311,13 @@ def _hypothesis(snapshot: Snapshot, book: Book, runs: _Runs, designs: _Designs, 
     own = [experiment for experiment in snapshot.experiments if experiment.hypothesis_id == item.id]
     rows = {row.id: row for row in snapshot.evidence if row.hypothesis_id == item.id}
     steps = [step for step in _steps(snapshot, book, item, rows) if step["moved"]]
-    kept = steps[-LIMITS["steps"] :]
+    kept = steps[-runs.limits["steps"] :]
     made = {
         **_verdict(snapshot, book, runs, designs, item),
         "steps": kept,
         "steps_left": _left(book, f"{item.id}.steps", snapshot, len(steps) - len(kept)),
-        "designs": [designs.document(experiment) for experiment in own[: LIMITS["designs"]]],
-        "designs_left": _left(book, f"{item.id}.designs", snapshot, len(own) - LIMITS["designs"]),
+        "designs": [designs.document(experiment) for experiment in own[: runs.limits["designs"]]],
+        "designs_left": _left(book, f"{item.id}.designs", snapshot, len(own) - runs.limits["designs"]),
         "grid": json.dumps(item.params, sort_keys=True) if item.params else None,
         "by_hand": [_by_hand(book, row) for row in rows.values() if row.kind != "measured"],
     }  # fmt: skip
@@ -362,6 +372,7 @@ class _Designs:
         self._snapshot, self._book, self._runs = snapshot, book, runs
         self._effects = effects_of(snapshot)
         self._experiments = {item.id: item for item in snapshot.experiments}
+        self._verdicts = {item.id: item.status for item in snapshot.hypotheses if item.decided_by == "evidence"}
         self._lead = {member: id for id, effect in self._effects.items() for member in effect.members}
         self._of: dict[str, list[str]] = {}
         for id, effect in self._effects.items():
@@ -393,7 +404,9 @@ class _Designs:
         interval = self._effects[id].interval
         if interval is None:
             return "unknown"
-        return effect_word(interval.mean, interval.low, interval.high, self._experiments[id].design.direction)
+        experiment = self._experiments[id]
+        verdict = self._verdicts.get(experiment.hypothesis_id or "")
+        return effect_word(interval.mean, interval.low, interval.high, experiment.design.direction, verdict)
 
     def _effect(self, id: str) -> dict[str, Number | None]:
         """Returns the effect with its interval, each to the digits that the interval leaves it."""
@@ -461,7 +474,7 @@ class _Designs:
     def _measured(self, id: str) -> dict[str, object]:
         book, effect, metric = self._book, self._effects[id], self._experiments[id].design.metric
         source = f"{id}{self._snapshot.at}"
-        kept = effect.rows[-LIMITS["rows"] :]
+        kept = effect.rows[-self._runs.limits["rows"] :]
         named = {row.experiment_id for row in effect.rows}
         return {
             "members": [member for member in effect.members if member in named],

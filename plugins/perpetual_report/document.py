@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -25,12 +25,29 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual_report.content import DesignFacts, HypothesisFacts
 
-__all__ = ["UNVERIFIED", "form", "html_of", "inline", "markdown_of", "pictures_of", "render", "render_html",
-           "sections_of", "write", "written"]  # fmt: skip
+__all__ = [
+    "UNVERIFIED",
+    "css_of",
+    "form",
+    "html_of",
+    "inline",
+    "markdown_of",
+    "page_environment",
+    "pictures_of",
+    "render",
+    "render_html",
+    "sections_of",
+    "write",
+    "written",
+]
 
 UNVERIFIED = "<!-- From here on nothing is verified: titles of notes may change, and plugins write what they like. -->"
 _CAPS = {"verdicts": 1000}  # lines of the tables that are not bounded in the facts: a name and a few numbers each
-_APART = ("command.py", "comparison.py", "plugin.py", "tool.py", "verification.py")  # what shapes no report
+# what shapes no report
+_APART = (
+    "cited.py", "command.py", "commits.py", "comparison.py", "findings.py", "moments.py", "plugin.py", "publishing.py",
+    "references.py", "site.py", "site_check.py", "tool.py", "verification.py", "vocabulary.py",
+)  # fmt: skip
 
 
 class Written(NamedTuple):
@@ -82,7 +99,7 @@ def write(path: Path, text: str) -> None:
 
 def markdown_of(snapshot: Snapshot, facts: Mapping[str, object], sections: Sequence[Section] = ()) -> str:
     """Returns the report as Markdown."""
-    environment = _environment(autoescape=False)  # the filters below make user text harmless
+    environment = _environment("perpetual_report", autoescape=False)  # the filters below make user text harmless
     environment.filters |= {"inline": inline, "code": code, "cell": cell}
     environment.finalize = lambda value: "-" if value is None else value
     text = environment.get_template("report.md.j2").render(
@@ -91,9 +108,9 @@ def markdown_of(snapshot: Snapshot, facts: Mapping[str, object], sections: Seque
     return text.rstrip() + "\n"
 
 
-def _environment(*, autoescape: bool) -> Environment:
+def _environment(package: str, *, autoescape: bool) -> Environment:
     return Environment(
-        loader=PackageLoader("perpetual_report", "."),
+        loader=PackageLoader(package, "."),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -106,7 +123,8 @@ def _marks(snapshot: Snapshot) -> dict[str, object]:
     """Returns what a file says of itself: from these marks it is derived again."""
     from perpetual import __version__
 
-    return {"version": __version__, "form": form(), "seq": snapshot.seq, "debits": len(snapshot.debits)}
+    marks = {"version": __version__, "form": form(), "seq": snapshot.seq, "debits": len(snapshot.debits)}
+    return {**marks, "published": "yes"} if snapshot.is_published else marks
 
 
 @cache
@@ -131,20 +149,12 @@ def html_of(
     by: str | None = None,
 ) -> str:
     """Returns the report as one HTML file, with these pictures and the name of their renderer (by default, ours)."""
-    environment = _environment(autoescape=True)
-    environment.filters |= {
-        "text": lambda value: Markup(f"<bdi>{escape(plain(value))}</bdi>"),
-        "line": plain,
-        "short": lambda value, length: short(value, length),
-        "lines": lambda value: "\n".join(plain(line) for line in str(value).splitlines()),
-    }
     anchors = cast("set[str]", facts["anchors"])
-    environment.filters["here"] = lambda value: _shown(value, set())  # in its run's own row a number leads nowhere
-    environment.finalize = lambda value: _shown(value, anchors)
+    environment = page_environment("perpetual_report", lambda run: f"#{run}" if run in anchors else None)
     text = environment.get_template("report.html.j2").render(
         **facts,
         sections=[(section, _laid_out(section)) for section in sections],
-        css=Markup(_css()),
+        css=Markup(css_of("perpetual_report", "report.css")),
         caps=_CAPS,
         marks={**_marks(snapshot), "pictures": (drawn_by() or "" if pictures else "") if by is None else by},
         unverified=Markup(UNVERIFIED),
@@ -164,7 +174,26 @@ def html_of(
     return text.strip() + "\n"
 
 
-def _shown(value: object, anchors: set[str]) -> object:
+def page_environment(package: str, place: Callable[[str], str | None]) -> Environment:
+    """Returns what renders the pages of a package: user text escaped, each number with its source.
+
+    Args:
+        package: whose templates they are.
+        place: the address of a run's row, by its id; None where a number of that run leads nowhere.
+    """
+    environment = _environment(package, autoescape=True)
+    environment.filters |= {
+        "text": lambda value: Markup(f"<bdi>{escape(plain(value))}</bdi>"),
+        "line": plain,
+        "short": lambda value, length: short(value, length),
+        "lines": lambda value: "\n".join(plain(line) for line in str(value).splitlines()),
+        "here": lambda value: _shown(value, lambda run: None),  # in its run's own row a number leads nowhere
+    }
+    environment.finalize = lambda value: _shown(value, place)
+    return environment
+
+
+def _shown(value: object, place: Callable[[str], str | None]) -> object:
     """Returns a number as a `data` element that carries its value and its source, and leads to its run's row."""
     if value is None:
         return "-"
@@ -178,11 +207,13 @@ def _shown(value: object, anchors: set[str]) -> object:
         f"{escape(value.text)}</data>"
     )
     run = value.run
-    return Markup(f'<a href="#{run}" title="{source}">{element}</a>' if run in anchors else element)
+    link = None if run is None else place(run)
+    return Markup(element if link is None else f'<a href="{escape(link)}" title="{source}">{element}</a>')
 
 
-def _css() -> str:
-    text = (files("perpetual_report") / "report.css").read_text("utf-8")
+def css_of(package: str, name: str) -> str:
+    """Returns a style sheet of a package, with the colours of the pictures in the places that it has for them."""
+    text = (files(package) / name).read_text("utf-8")
     for place, index in (("light", 0), ("dark", 1)):
         text = text.replace(
             f"/*colours:{place}*/", " ".join(f"--{name}: {pair[index]};" for name, pair in COLOURS.items())

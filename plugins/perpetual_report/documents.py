@@ -12,10 +12,12 @@ __all__ = [
     "ComparedPair",
     "Comparison",
     "Difference",
+    "Reference",
     "Report",
     "ReportProblem",
     "ReportSection",
     "RunLeftOut",
+    "SiteReport",
     "Verification",
 ]
 
@@ -41,21 +43,44 @@ class Report(TypedDict):
     sections: list[ReportSection]
 
 
+class SiteReport(TypedDict):
+    """A site that was written: the event after which the record is shown, and the pages by their path in the folder.
+
+    `kept` are files of the folder that this site once wrote, changed since, and would remove; `notes` say what is
+    left out.
+    """
+
+    path: str
+    index: str
+    seq: int
+    written: list[str]
+    unchanged: list[str]
+    removed: list[str]
+    kept: list[str]
+    notes: list[str]
+
+
 class ReportProblem(TypedDict):
-    """One thing in a report that does not match; `where` is a place in the file, `source` one in the record."""
+    """One thing that does not match; `where` is a place in the file, `source` one in the record.
+
+    `why` is `differs` in a report. Of a reference it says what is wrong: another value, outside its rounding, stale,
+    an unknown reference, no number before it, another word, no such moment, or a comment that cannot be read.
+    """
 
     number: str
     where: str
     claimed: str
     found: str
     source: str
+    why: str
 
 
 class Verification(TypedDict):
-    """A report held to the record as it stood after the event `seq`.
+    """A report, or Markdown with references (`format` is `references`), held to the record after the event `seq`.
 
     `checked` counts numbers, `pictures` those drawn again, `logs` the runs whose files were read again; `notes` say
-    what could not be looked at.
+    what could not be looked at. `fixed` counts numbers that were written anew. Of references that name several moments
+    `seq` is the latest.
     """
 
     ok: bool
@@ -66,6 +91,16 @@ class Verification(TypedDict):
     logs: int
     problems: list[ReportProblem]
     notes: list[str]
+    fixed: int
+
+
+class Reference(TypedDict):
+    """A key that a comment in Markdown may name; `value` is null of a word, `text` is as a report shows it."""
+
+    key: str
+    value: float | None
+    text: str
+    source: str
 
 
 class ArmValue(TypedDict):

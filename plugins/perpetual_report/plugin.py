@@ -23,8 +23,11 @@ def perpetual_commands() -> list[Provider]:
 
 @hookimpl
 def perpetual_slots() -> list[Slot]:
-    """Brings the slot `board`: what `lab.runs.table()` asks."""
-    return [Slot("board", "perpetual_boards", "leaderboard", "perpetual_report.board:Board", "one", default="board")]
+    """Brings the slots `board`, which `lab.runs.table()` asks, and `site`, which `perpetual report --site` asks."""
+    return [
+        Slot("board", "perpetual_boards", "leaderboard", "perpetual_report.board:Board", "one", default="board"),
+        Slot("site", "perpetual_sites", "site of the research", "perpetual_report.site:Site", "one", default="logbook"),
+    ]
 
 
 @hookimpl

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from perpetual import Lab
 from perpetual.api import UsageError
+from perpetual.documents.ledger import Spread
 
 if sys.version_info >= (3, 12):
     from typing import TypedDict
@@ -25,12 +26,9 @@ _MOST_ROWS = 100
 _MOST_BYTES = 3000  # clients are sent an answer twice, as text and as structure, in 2000 tokens together
 
 
-class QuerySpread(TypedDict):
-    """Mean and sd of a metric over the n runs that evidence counts."""
-
-    mean: float
-    sd: float | None
-    n: int
+# `QueryRow` and `QueryEffect` are a `LeaderboardRow` and its `Effect` without the keys that no answer of 3000 bytes has
+# room for, as `how`. A TypedDict cannot leave keys of another out, so they are written here again; the tests compare
+# both types key by key.
 
 
 class QueryEffect(TypedDict):
@@ -46,16 +44,20 @@ class QueryEffect(TypedDict):
 
 
 class QueryRow(TypedDict):
-    """An experiment: its metrics and parameters of the columns; `left_out` counts runs that weigh nothing."""
+    """An experiment: its metrics and parameters of the columns; `left_out` counts runs that weigh nothing.
+
+    Lists hide what is archived; a leaderboard shows it, since the best was picked from it as well.
+    """
 
     id: str
     title: str
     hypothesis_id: str | None
     status: str
+    archived: bool
     tags: list[str]
     created_at: str
-    metrics: dict[str, QuerySpread]
-    params: dict[str, Any]
+    metrics: dict[str, Spread]
+    params: dict[str, object]
     effect: QueryEffect | None
     left_out: dict[str, int]
 
@@ -127,9 +129,10 @@ def _row(row: LeaderboardRow, columns: list[str]) -> QueryRow:
         "title": row["title"][:80],
         "hypothesis_id": row["hypothesis_id"],
         "status": row["status"],
+        "archived": row["archived"],
         "tags": row["tags"][:5],
         "created_at": row["created_at"],
-        "metrics": {name: {**spread} for name, spread in row["metrics"].items() if name in wanted},
+        "metrics": {name: spread for name, spread in row["metrics"].items() if name in wanted},
         "params": {name: value for name, value in row["params"].items() if name in wanted},
         "effect": None
         if effect is None

@@ -12,6 +12,7 @@ escaped here.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
@@ -21,7 +22,18 @@ from perpetual_report.words import inline
 if TYPE_CHECKING:
     from perpetual import Lab
 
-__all__ = ["Heading", "LaidOut", "Part", "Picture", "Section", "Table", "Words", "markdown", "sections_of"]
+__all__ = [
+    "Heading",
+    "KeptSection",
+    "LaidOut",
+    "Part",
+    "Picture",
+    "Section",
+    "Table",
+    "Words",
+    "markdown",
+    "sections_of",
+]
 
 
 class Heading(NamedTuple):
@@ -70,6 +82,39 @@ class LaidOut(Protocol):
     def data(self, lab: Lab) -> dict[str, object]:
         """Returns the facts of the section."""
 
+    def parts(self, data: Mapping[str, object]) -> Sequence[Part]:
+        """Returns what is shown of the facts."""
+
+
+class KeptSection(ABC):
+    """A section whose facts are kept until the record changes: a long report asks for them part by part.
+
+    A subclass names its `title`, finds its facts in `find` and lays them out in `parts`.
+    """
+
+    title: str
+
+    def __init__(self) -> None:
+        self._known: tuple[str | None, dict[str, object]] = None, {}
+
+    def __call__(self, lab: Lab) -> str:
+        """Returns the section as Markdown, empty where there is nothing to say."""
+        data = self.data(lab)
+        return markdown(self.title, self.parts(data)) if data else ""
+
+    def data(self, lab: Lab) -> dict[str, object]:
+        """Returns the facts of the section, as `find` does."""
+        state, (known, data) = lab.feed.state(), self._known
+        if state is None or state != known:
+            data = self.find(lab)
+            self._known = state, data
+        return data
+
+    @abstractmethod
+    def find(self, lab: Lab) -> dict[str, object]:
+        """Returns the facts of the section from the record, as JSON; {} where there is nothing to say."""
+
+    @abstractmethod
     def parts(self, data: Mapping[str, object]) -> Sequence[Part]:
         """Returns what is shown of the facts."""
 

@@ -7,17 +7,19 @@ by the modules beside it; reads through the lab alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from perpetual.api import Debit, Event, Evidence, Experiment, Hypothesis, Note, Run, UsageError
+from perpetual.api import Debit, Event, Evidence, Experiment, Hypothesis, Note, NotFound, Run, UsageError
+from perpetual_report.related import Relations
 from perpetual_report.steps import ENDED, Step, steps_of
 
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import RunStatus
 
-__all__ = ["ADOPTED", "ENDED", "Snapshot", "everything", "number_of", "take"]
+__all__ = ["ADOPTED", "ENDED", "STEPS", "Snapshot", "everything", "number_of", "take"]
 
 ADOPTED = "adopted"  # the scheduler's name of runs that another tool made; their files stand elsewhere, in its form
 STEPS = 100  # of each hypothesis, the newest
@@ -45,7 +47,8 @@ class Snapshot:
 
     `steps` are those of each hypothesis, by its id; `limits` are (time, GPU-hours or None) of each limit that was set;
     `methodology` is as it stood then; `designs` tells, by experiment, which of a hypothesis' experiments the fold takes
-    for one design; `scores` are those of the test items, by run.
+    for one design; `scores` are those of the test items, by run; `is_published` where names of people and machines are
+    taken out.
     """
 
     project: str
@@ -62,6 +65,7 @@ class Snapshot:
     notes: tuple[Note, ...]
     designs: Mapping[str, str]
     scores: Mapping[str, Sequence[float]]
+    is_published: bool = False
 
     @property
     def at(self) -> str:
@@ -86,50 +90,199 @@ def everything(listing: Callable[..., _Page[T]], **filters: object) -> list[T]:
             return items
 
 
-def take(lab: Lab, *, seq: int | None = None, debits: int | None = None) -> Snapshot:
+def take(
+    lab: Lab,
+    *,
+    seq: int | None = None,
+    debits: int | None = None,
+    steps: int = STEPS,
+    of: Iterable[str] | None = None,
+    known: Mapping[str, list[Step]] | None = None,
+) -> Snapshot:
     """Returns the record after the event `seq` with the first `debits` rows of the budget's ledger; by default as now.
+
+    Args:
+        lab: whose record is read.
+        seq: of the last event that counts.
+        debits: how many rows of the budget's ledger count.
+        steps: of each hypothesis, how many of the newest are folded; each costs a fold.
+        of: ids of hypotheses, experiments, runs and rows of evidence. Then the rest is left out, but for what these
+            follow from: what is said of them is as it is in the whole record, and of nothing else.
+        known: steps of hypotheses that were folded before, and are what they would be now.
 
     Raises:
         UsageError: for a seq that the record has not reached.
     """
-    events = lab.events()
-    if seq is not None and not 0 <= seq <= len(events):
-        raise UsageError(f"the record has {len(events)} events, and none numbered {seq}")
-    seq = len(events) if seq is None else seq
-    past, later = events[:seq], events[seq:]
-    recorded = _recorded(past)
-    commanded = {event.subject for event in later if event.kind == "spec_completed"}
+    last = lab.feed.last()
+    if seq is not None and not 0 <= seq <= last:
+        raise UsageError(f"the record has {last} events, and none numbered {seq}")
+    seq = last if seq is None else seq
     proposed = everything(lab.experiments.list)
-    steps = steps_of(lab, past, proposed, last=STEPS)
+    part = _all(lab) if of is None else _part(lab, proposed, {*of})
+    is_present = of is not None and steps == 1 and seq == last and all(run.status in ENDED for run in part.runs)
+    then = _Now(lab) if is_present else _Then(
+        lab, lab.events(limit=seq) if seq else [], proposed, last=steps, known=known or {}
+    )  # fmt: skip
+    folded = then.steps(part.hypotheses)
+    commanded = set() if seq == last else {
+        event.subject for event in lab.events(since=seq) if event.kind == "spec_completed"
+    }  # fmt: skip
     experiments = tuple(
         replace(item, command=None) if item.id in commanded else item
-        for item in proposed
-        if item.id in recorded["experiment_proposed"]
+        for item in (proposed if part.experiments is None else part.experiments)
+        if then.has("experiment_proposed", item.id)
     )
-    return Snapshot(
+    runs = tuple(then.run(run) for run in part.runs if then.has("run_created", run.id))
+    found = Snapshot(
         project=lab.config["project"],
         seq=seq,
-        time=past[-1].time if past else None,
-        hypotheses=tuple(
-            _hypothesis(item, steps[item.id][-1], recorded)
-            for item in everything(lab.hypotheses.list)
-            if item.id in steps
-        ),
-        steps=steps,
+        time=then.time,
+        hypotheses=tuple(then.hypothesis(item, folded[item.id][-1]) for item in part.hypotheses if item.id in folded),
+        steps=folded,
         experiments=experiments,
-        runs=tuple(
-            _run(item, recorded["run_status"].get(item.id, "queued"), recorded["run_annotated"].get(item.id, ()))
-            for item in sorted(everything(lab.runs.list), key=lambda item: number_of(item.id))
-            if item.id in recorded["run_created"]
-        ),
-        evidence=_evidence(everything(lab.evidence.list), recorded["evidence_added"]),
-        debits=tuple(lab.budget.rows(limit=debits)),
-        limits=tuple((event.time, event.payload["limit_gpu_hours"]) for event in past if event.kind == "budget_set"),
-        methodology=lab.settings.methodology_at(seq),
-        notes=tuple(note for note in everything(lab.memory.list) if note.path in recorded["note_written"]),
+        runs=runs,
+        evidence=tuple(then.evidence(row) for row in part.evidence if then.has("evidence_added", row.id)),
+        debits=tuple(lab.budget.rows(limit=debits)) if debits != 0 else (),
+        limits=then.limits,
+        methodology=then.methodology,
+        notes=tuple(note for note in part.notes if then.has("note_written", note.path)),
         designs={item.id: lab.experiments.design_of(item) for item in experiments},
-        scores={id: found for id in recorded["run_created"] if (found := lab.runs.item_scores(id)) is not None},
+        scores={run.id: items for run in runs if (items := lab.runs.item_scores(run.id)) is not None},
     )
+    if is_present and lab.feed.last() != seq:  # what was read is of two states: the events tell them apart
+        return take(lab, seq=seq, debits=debits, steps=steps, of=of)
+    return found
+
+
+# --- what is read ---------------------------------------------------------------------------------------------------
+
+
+class _Part(NamedTuple):
+    """What is read of the record, in the order of creation; `experiments` None are all."""
+
+    hypotheses: Sequence[Hypothesis]
+    experiments: Sequence[Experiment] | None
+    runs: Sequence[Run]
+    evidence: Sequence[Evidence]
+    notes: Sequence[Note]
+
+
+def _all(lab: Lab) -> _Part:
+    return _Part(
+        everything(lab.hypotheses.list),
+        None,
+        sorted(everything(lab.runs.list), key=_by_number),
+        everything(lab.evidence.list),
+        everything(lab.memory.list),
+    )
+
+
+def _part(lab: Lab, proposed: Sequence[Experiment], ids: set[str]) -> _Part:
+    """Returns what the records of these ids follow from; ids of nothing are passed over."""
+    named = {item.id for item in proposed} & ids
+    subjects = {id for id in ids if id[:1] == "h"}
+    for id in sorted(ids):
+        with suppress(NotFound):
+            if id[:1] == "r":
+                named.add(lab.runs.get(id).experiment_id)
+            elif id[:1] == "v":
+                subjects.add(lab.evidence.get(id).hypothesis_id)
+    # All designs of a hypothesis are weighed together.
+    subjects |= {item.hypothesis_id for item in proposed if item.id in named and item.hypothesis_id is not None}
+    named |= {item.id for item in proposed if item.hypothesis_id in subjects}
+    family = Relations(proposed).related(named)
+    hypotheses = []
+    for id in sorted(subjects, key=number_of):
+        with suppress(NotFound):
+            hypotheses.append(lab.hypotheses.get(id))
+    runs = [run for id in family for run in everything(lab.runs.list, experiment_id=id)]
+    return _Part(
+        hypotheses,
+        [item for item in proposed if item.id in family],
+        # As they are recorded: the list shows a run that is over as ended, of which nothing is recorded yet.
+        sorted((run if run.ended_at else lab.runs.get(run.id) for run in runs), key=_by_number),
+        [row for item in hypotheses for row in everything(lab.evidence.list, hypothesis_id=item.id)],
+        (),
+    )
+
+
+def _by_number(record: Run) -> int:
+    return number_of(record.id)
+
+
+# --- the record at a time -------------------------------------------------------------------------------------------
+
+
+class _Now:
+    """The record as it stands: all that is read is in it. Of runs that have ended, and of last steps alone."""
+
+    limits: tuple[tuple[str, float | None], ...] = ()
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self.methodology = {item.key: item.value for item in lab.settings.methodology()}
+        self._last = lab.events(since=lab.feed.last() - 1, limit=1)
+        self.time = self._last[-1].time if self._last else None
+
+    def has(self, kind: str, subject: str) -> bool:
+        return True
+
+    def steps(self, hypotheses: Iterable[Hypothesis]) -> dict[str, list[Step]]:
+        """Returns the last step of each hypothesis; which event it was of is not known."""
+        record = self._lab.evidence.partial_record(self.methodology)
+        record.left_out = set()
+        return {
+            item.id: [Step(0, 0, self.time or "", "", "prior", item.id, item.prior, record.fold(item.id))]
+            for item in hypotheses
+        }
+
+    def hypothesis(self, record: Hypothesis, last: Step) -> Hypothesis:
+        return _hypothesis(record, last, {"statement": {}})
+
+    def run(self, record: Run) -> Run:
+        return record
+
+    def evidence(self, row: Evidence) -> Evidence:
+        return row
+
+
+class _Then:
+    """The record as its events tell it, up to the last of these."""
+
+    def __init__(
+        self,
+        lab: Lab,
+        events: Sequence[Event],
+        proposed: Sequence[Experiment],
+        *,
+        last: int,
+        known: Mapping[str, list[Step]],
+    ) -> None:
+        self._lab, self._events, self._proposed, self._steps, self._known = lab, events, proposed, last, known
+        self._recorded = _recorded(events)
+        self.time = events[-1].time if events else None
+        self.methodology = lab.settings.methodology_at(len(events))
+        self.limits = tuple((e.time, e.payload["limit_gpu_hours"]) for e in events if e.kind == "budget_set")
+
+    def has(self, kind: str, subject: str) -> bool:
+        return subject in self._recorded[kind]
+
+    def steps(self, hypotheses: Iterable[Hypothesis]) -> dict[str, list[Step]]:
+        ids = {item.id for item in hypotheses}
+        known = {id: steps for id, steps in self._known.items() if id in ids}
+        only = ids - known.keys()
+        return {**steps_of(self._lab, self._events, self._proposed, last=self._steps, only=only), **known}
+
+    def hypothesis(self, record: Hypothesis, last: Step) -> Hypothesis:
+        return _hypothesis(record, last, self._recorded)
+
+    def run(self, record: Run) -> Run:
+        status = self._recorded["run_status"].get(record.id, "queued")
+        return _run(record, status, self._recorded["run_annotated"].get(record.id, ()))
+
+    def evidence(self, row: Evidence) -> Evidence:
+        is_known = row.retracted_by is None or self.has("evidence_added", row.retracted_by)
+        return row if is_known else replace(row, retracted_by=None)
 
 
 def _recorded(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
@@ -166,11 +319,3 @@ def _run(record: Run, status: RunStatus, remarks: Sequence[dict[str, str]]) -> R
         reason=None, gpu_hours=None, run_hours=None, metrics={}, metric_sources={}, tainted=False,
         annotations=tuple(remarks), max_rss_bytes=None, cpu_s=None,
     )  # fmt: skip
-
-
-def _evidence(rows: Iterable[Evidence], present: Mapping[str, object]) -> tuple[Evidence, ...]:
-    return tuple(
-        row if row.retracted_by in (None, *present) else replace(row, retracted_by=None)
-        for row in rows
-        if row.id in present
-    )

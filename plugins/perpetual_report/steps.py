@@ -7,7 +7,7 @@ figures from them. Imported by `snapshot`; reads through the lab alone.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,7 @@ class _Past:
         elif kind == "run_status":
             self._record.ids.discard(subject)
         elif kind == "hypothesis_added":
-            self._own[subject] = {"prior": payload["prior"]}
+            self._own[subject] = {"prior": payload["prior"], "parked": False, "restated": False}
         elif kind == "hypothesis_updated" and subject in self._own:
             self._own[subject] |= {key: payload[key] for key in ("prior", "parked", "restated") if key in payload}
         elif kind == "methodology_set":
@@ -71,9 +71,14 @@ class _Past:
 
 
 def steps_of(
-    lab: Lab, events: Sequence[Event], experiments: Sequence[Experiment], *, last: int
+    lab: Lab,
+    events: Sequence[Event],
+    experiments: Sequence[Experiment],
+    *,
+    last: int,
+    only: Container[str] | None = None,
 ) -> dict[str, list[Step]]:
-    """Returns every hypothesis' steps, at most the `last` ones of each.
+    """Returns the steps of some hypotheses, at most the `last` ones of each.
 
     The last step has the fold after all the events: thresholds that were set, and runs that move no hypothesis by
     themselves, change it too.
@@ -83,15 +88,18 @@ def steps_of(
         events: the feed's, from the first one to the one after which the record is looked at.
         experiments: all of the record, later ones too.
         last: how many steps are folded.
+        only: the ids of the hypotheses; None are all.
     """
     compared = _compared(experiments)
     moved: dict[str, list[int]] = {}  # by hypothesis: the events that may have moved it
     for event in events:
-        if event.kind == "hypothesis_added":
+        if event.kind == "hypothesis_added" and (only is None or event.subject in only):
             moved[event.subject] = []
         for id in _moved(event, compared):
             if id in moved:
                 moved[id].append(event.seq)
+    if not moved:
+        return {}
     numbered: dict[int, list[tuple[str, int]]] = defaultdict(list)
     for id, seqs in moved.items():
         for no, seq in [*enumerate(seqs, 1)][-last:]:

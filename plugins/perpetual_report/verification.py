@@ -15,25 +15,28 @@ from difflib import SequenceMatcher
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from perpetual.api import Debit, Run, UsageError
+from perpetual.api import UsageError
 from perpetual.toolkit.foreign import parse_json
 from perpetual.toolkit.units import whole_number
 from perpetual_report.content import facts_of
 from perpetual_report.document import UNVERIFIED, form, html_of, markdown_of, pictures_of
-from perpetual_report.numbers import Book, Number, exact
+from perpetual_report.findings import Problem, answer, cited, debits_of, logs_of
+from perpetual_report.numbers import Book, exact
 from perpetual_report.pictures import drawn_by
 from perpetual_report.sections import Section
-from perpetual_report.snapshot import ADOPTED, ENDED, Snapshot, take
+from perpetual_report.snapshot import Snapshot, take
 
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual_report.documents import Verification
 
-__all__ = ["claims_of", "derive", "differences", "read", "verify"]
+__all__ = ["claims_of", "derive", "derived_of", "differences", "read", "verify"]
 
-_STATE = re.compile(r"<!-- perpetual report: version (\S+), seq (\d+), debits (\d+)(?:, form (\w+))? -->")
+_STATE = re.compile(
+    r"<!-- perpetual report: version (\S+), seq (\d+), debits (\d+)(?:, form (\w+))?(?:, published (yes))? -->"
+)
 _QUANTITY = re.compile(r"([-+]?\d+(?:\.(\d+))?)(?:e([-+]?\d+))?(?: (s|min|h))?")
 _HOURS = {"s": 1 / 3600, "min": 1 / 60}
 _PICTURE = re.compile(r'<svg [^>]*?data-picture="([^"]*)".*?</svg>', re.S)
@@ -41,16 +44,6 @@ _TO_SECTIONS = '<li><a href="#sections">'
 _STYLE = re.compile(r"<style>.*?</style>", re.S)
 _TAG = re.compile(r"<[^<>\n]*>")
 _DATA = re.compile(r"<data\b[^>]*>[^<]*</data>")
-
-
-class Problem(NamedTuple):
-    """One thing that does not match; `where` is a place in the file, `source` one in the record."""
-
-    number: str
-    where: str
-    claimed: str
-    found: str
-    source: str
 
 
 @dataclass
@@ -71,29 +64,45 @@ class Claims:
         return value
 
 
-def verify(lab: Lab, path: Path) -> Verification:
-    """Returns the answer of `perpetual verify`: `{ok, format, seq, checked, pictures, logs, problems, notes}`.
+def verify(lab: Lab, path: Path, *, at: str | None = None, fix: bool = False) -> Verification:
+    """Returns the answer of `perpetual verify`, of a report or of Markdown whose numbers carry references.
+
+    Args:
+        lab: whose record decides.
+        path: the file.
+        at: the moment at which the record is looked at, of references that name none; by default now.
+        fix: whether numbers that do not hold are written anew; of references only.
 
     Raises:
-        UsageError: for a file that is no report.
+        UsageError: for a file that is neither, and a report with `at` or `fix`.
+        Conflict: with `fix`, for a file that is changed meanwhile.
     """
+    text = _markdown(path)
+    if text is not None:
+        from perpetual_report import cited as markdown
+
+        return (markdown.fix if fix else markdown.hold)(lab, path, text, at=at)
+    if at is not None or fix:
+        raise UsageError(f"{path} is a report, which says of what state it is, and is not edited",
+                         hint="--at and --fix are for Markdown with references; write a report again")  # fmt: skip
     claims = read(path)
     reached = lab.feed.last()
     if claims.mark("seq") > reached:
         ahead = Problem("record.seq", "the file's head", claims.marks["seq"], str(reached), f"record@{reached}")
-        return _answer(claims, [ahead], ["the record has not reached the state of this report"])
+        return answer(
+            claims.format, claims.mark("seq"), [ahead], ["the record has not reached the state of this report"]
+        )
     derived = derive(lab, claims)
     problems = [
         *differences(claims, derived),
-        *_debits(derived.snapshot, lab.budget.rows()),
-        *_logs(lab, derived.snapshot, derived.book),
+        *debits_of(derived.snapshot, lab.budget.rows()),
+        *logs_of(lab, derived.snapshot, derived.book),
     ]
     # Markdown says no keys: its numbers are looked at as its words are, where those can be written again.
     counted = len(claims.numbers) if claims.format == "html" else len(derived.book.numbers) * _is_ours(claims)
-    logs = sum(1 for _ in _cited(derived.snapshot, derived.book))
-    return _answer(
-        claims, problems, derived.notes, checked=counted, pictures=len(derived.pictures), logs=logs
-    )  # fmt: skip
+    logs = sum(1 for _ in cited(derived.snapshot, derived.book))
+    found = claims.format, claims.mark("seq"), problems, derived.notes
+    return answer(*found, checked=counted, pictures=len(derived.pictures), logs=logs)
 
 
 @dataclass(frozen=True)
@@ -114,6 +123,11 @@ class Derived:
 def derive(lab: Lab, claims: Claims) -> Derived:
     """Returns what the file should say, from the record as it stood when it was written."""
     snapshot = take(lab, seq=claims.mark("seq"), debits=claims.mark("debits"))
+    if claims.marks.get("published"):
+        from perpetual_report.publishing import publisher_of
+
+        actors = (event.actor for event in lab.events(limit=snapshot.seq))
+        snapshot = publisher_of(lab, actors, snapshot.runs).snapshot(snapshot)
     book = Book()
     facts = facts_of(snapshot, book)
     pictures, notes = _redrawn(claims, snapshot, facts)
@@ -129,45 +143,31 @@ def derive(lab: Lab, claims: Claims) -> Derived:
         notes.append(
             f"written by another perpetual ({claims.marks.get('version')}) in another form: {what} are looked at"
         )
+    return derived_of(snapshot, book, fresh, pictures, notes)
+
+
+def derived_of(
+    snapshot: Snapshot, book: Book, fresh: str, pictures: dict[str, str], notes: Sequence[str] = ()
+) -> Derived:
+    """Returns what a file should say, from its text as it was written again."""
     parser = _Parser()
     parser.feed(fresh)
     shown = {values["data-key"]: (words, values["data-source"]) for _, values, words in parser.numbers}
-    return Derived(snapshot, book, shown, _lines(fresh), pictures, notes)
+    return Derived(snapshot, book, shown, _lines(fresh), pictures, [*notes])
 
 
-def differences(claims: Claims, derived: Derived) -> list[Problem]:
-    """Returns where the file and what was derived do not match; logs are looked at elsewhere."""
-    if not _is_ours(claims):
+def differences(claims: Claims, derived: Derived, *, is_ours: bool | None = None) -> list[Problem]:
+    """Returns where the file and what was derived do not match; logs are looked at elsewhere.
+
+    `is_ours` is whether the file has the form that is written here; by default as its marks say.
+    """
+    if not (_is_ours(claims) if is_ours is None else is_ours):
         return [*_values(claims, derived.book)]
     problems = [*_numbers(claims, derived.book), *_missing(claims, derived.shown)]
     problems += _words(_lines(claims.text), derived.lines)
     if derived.pictures:
         problems += _pictures(claims, derived.pictures)
     return problems
-
-
-def _answer(
-    claims: Claims, problems: list[Problem], notes: list[str], *, checked: int = 0, pictures: int = 0, logs: int = 0
-) -> Verification:
-    return {
-        "ok": not problems,
-        "format": claims.format,
-        "seq": claims.mark("seq"),
-        "checked": checked,
-        "pictures": pictures,
-        "logs": logs,
-        "problems": [
-            {
-                "number": problem.number,
-                "where": problem.where,
-                "claimed": problem.claimed,
-                "found": problem.found,
-                "source": problem.source,
-            }
-            for problem in problems
-        ],
-        "notes": notes,
-    }
 
 
 def _is_ours(claims: Claims) -> bool:
@@ -178,6 +178,21 @@ def _is_ours(claims: Claims) -> bool:
 
 
 # --- the file -------------------------------------------------------------------------------------------------------
+
+
+def _markdown(path: Path) -> str | None:
+    """Returns the text of a file that is no report; None of one that is, or that is JSON or a page."""
+    from perpetual_report.cited import text_of
+
+    try:
+        with path.open("rb") as file:
+            head = file.read(200)
+            if head[:1] == b"{" or b"<!doctype html>" in head:
+                return None
+    except OSError as problem:
+        raise UsageError(f"{path} cannot be read: {problem}") from problem
+    text = text_of(path)
+    return None if _STATE.search(text) else text
 
 
 def read(path: Path) -> Claims:
@@ -205,7 +220,7 @@ def claims_of(text: str, name: str) -> Claims:
     state = _STATE.search(text)
     if state is None:
         raise UsageError(f"{name} is no report", hint="write one: perpetual report -o FILE")
-    marks = zip(("version", "seq", "debits", "form"), state.groups(""), strict=True)
+    marks = zip(("version", "seq", "debits", "form", "published"), state.groups(""), strict=True)
     return Claims("md", text, dict(marks))
 
 
@@ -315,17 +330,6 @@ def _missing(claims: Claims, shown: Mapping[str, tuple[str, str]]) -> Iterator[P
             yield Problem(key, "left out of the file", "", words, source)
 
 
-def _debits(snapshot: Snapshot, rows: Sequence[Debit]) -> Iterator[Problem]:
-    """Checks the ledger's rows that the file names: they must settle exactly the runs that had ended."""
-    ended = {run.id for run in snapshot.runs if run.status in ENDED}
-    wanted = {row.id for row in rows if row.kind == "settle" and row.run_id in ended}
-    named = {row.id for row in snapshot.debits if row.kind == "settle"}
-    if wanted != named:
-        odd = ", ".join(sorted(wanted ^ named)[:5])
-        yield Problem("debits", "the file's head", str(len(snapshot.debits)), f"not the rows of that state ({odd})",
-                      f"budget{snapshot.at}")  # fmt: skip
-
-
 # --- words ----------------------------------------------------------------------------------------------------------
 
 
@@ -394,34 +398,3 @@ def _apart(claimed: str, found: str) -> tuple[str, str]:
     place = next((n for n, (a, b) in enumerate(zip(claimed, found, strict=False)) if a != b), 0)
     start = max(0, place - 12)
     return claimed[start : place + 24], found[start : place + 24]
-
-
-# --- logs -----------------------------------------------------------------------------------------------------------
-
-
-def _cited(snapshot: Snapshot, book: Book) -> Iterator[tuple[Run, list[Number]]]:
-    """Yields the runs whose files are cited, each with the numbers that cite them."""
-    of: dict[str, list[Number]] = {}
-    for number in book.numbers.values():
-        if number.run is not None and "/" in number.source and number.metric is not None:
-            of.setdefault(number.run, []).append(number)
-    for run in snapshot.runs:
-        if run.id in of and run.scheduler != ADOPTED:
-            yield run, of[run.id]
-
-
-def _logs(lab: Lab, snapshot: Snapshot, book: Book) -> Iterator[Problem]:
-    """Reads every cited line again, by the readers that read it when the run ended; yields the problems."""
-    for run, numbers in _cited(snapshot, book):
-        now = lab.runs.read_metrics(run.id)
-        for number in numbers:
-            assert number.metric is not None
-            seen = now.get(number.metric)
-            place = f"{run.id}/{seen.source}" if seen else ""
-            if seen is None:
-                yield Problem(number.key, number.source, number.text, "the source is gone", number.source)
-            elif seen.value != number.value:
-                found = "no finite number" if seen.value is None else f"{seen.value!r}"
-                yield Problem(number.key, place, number.text, found, number.source)
-            elif place != number.source:
-                yield Problem(number.key, place, number.source, place, number.source)

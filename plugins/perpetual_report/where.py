@@ -5,7 +5,8 @@
     operator = "=" | "==" | "!=" | "<" | "<=" | ">" | ">="
 
 A key is a field, a metric (its mean; `loss.sd`, `loss.n`) or a parameter; in backquotes it may hold anything. A value
-is a number, a word, or a text in quotes. What a row lacks matches `!=` alone.
+is a number, a word, or a text in quotes; `created` is compared with a time as `--since` takes it, a metric with a
+number. What a row lacks matches `!=` alone.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import NamedTuple
 
 from perpetual.api import UsageError
+from perpetual.toolkit.units import iso, seconds_of
 
-__all__ = ["FIELDS", "Key", "Keys", "compiled", "shown"]
+__all__ = ["FIELDS", "Key", "Keys", "compiled", "shown", "time_of"]
 
 Column = Callable[["Key"], Mapping[int, object]]  # the values of a key by the number of the row
 Test = Callable[[int], bool]
@@ -37,6 +40,7 @@ _TOKEN = re.compile(
     r"""|(?P<key>`[^`]+`)|(?P<word>[^\s()<>=!"'`]+))"""
 )
 _NUMBER = re.compile(r"[-+]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?")
+_MONTH = re.compile(r"\d{4}(-\d{2})?")  # or a year
 _ID = re.compile(r"[a-z](\d{1,15})")
 _OPERATORS: dict[str, Callable[..., bool]] = {
     "=": operator.eq, "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
@@ -114,15 +118,40 @@ class _Token(NamedTuple):
     at: int  # the character, from 1
 
 
-def compiled(text: str, keys: Keys, column: Column) -> Test:
-    """Returns the test that an expression writes, of a row by its number.
+def time_of(text: str, now: datetime, what: str) -> str:
+    """Returns a time as the record writes it: `2026`, `2026-11-25T10:00`, in UTC, or so long before now, `12h`.
 
     Raises:
-        UsageError: for what is no expression, naming the character, and for a key that no row has.
+        UsageError: for anything else; `what` says what it was for.
+    """
+    text = text.strip()
+    whole = f"{text}-01-01"[:10] if _MONTH.fullmatch(text) else text
+    try:
+        found = datetime.fromisoformat(whole)
+    except ValueError:
+        try:
+            return iso(now - timedelta(seconds=seconds_of(text, what)))
+        except OverflowError:
+            return ""
+        except UsageError as problem:
+            hint = "a time as 2026-11-25T10:00, in UTC, or so long ago: 90m, 12h, 7d"
+            raise UsageError(f"{what} is no time: {text[:40]!r}", hint=hint) from problem
+    return iso(found if found.tzinfo else found.replace(tzinfo=UTC))
+
+
+def compiled(text: str, keys: Keys, column: Column, now: datetime | None = None) -> Test:
+    """Returns the test that an expression writes, of a row by its number.
+
+    Args:
+        now: what a time as `12h` is before; by default the present.
+
+    Raises:
+        UsageError: for what is no expression, naming the character; for a key that no row has; for a time, a metric or
+            an effect that is compared with no time or number.
     """
     if len(text) > _LONGEST:
         raise UsageError(f"the expression has {len(text)} characters, at most {_LONGEST} are read")
-    parser = _Parser(_tokens(text), keys, len(text), column)
+    parser = _Parser(_tokens(text), keys, len(text), column, now or datetime.now(UTC))
     test = parser.either(0)
     parser.end()
     return test
@@ -151,8 +180,9 @@ def _usage(text: str, at: int) -> str:
 class _Parser:
     """Reads the tokens from left to right, one look ahead."""
 
-    def __init__(self, tokens: list[_Token], keys: Keys, length: int, column: Column) -> None:
+    def __init__(self, tokens: list[_Token], keys: Keys, length: int, column: Column, now: datetime) -> None:
         self._tokens, self._keys, self._next, self._length, self._column = tokens, keys, 0, length, column
+        self._now = now
 
     def _peek(self) -> _Token:
         return self._tokens[self._next] if self._next < len(self._tokens) else _Token("end", "", self._length + 1)
@@ -220,13 +250,19 @@ class _Parser:
         if value.kind not in ("word", "text"):
             raise self._wrong(value, "a value")
         key = self._keys.find(token.text.strip("`"), f" at character {token.at} of --where")
-        return _comparison(key, self._column(key), sign.text, value)
+        return _comparison(key, self._column(key), sign.text, value, self._now)
 
 
-def _comparison(key: Key, column: Mapping[int, object], sign: str, token: _Token) -> Test:
+def _comparison(key: Key, column: Mapping[int, object], sign: str, token: _Token, now: datetime) -> Test:
     is_text = token.kind == "text"
     text = re.sub(r"\\(.)", r"\1", token.text[1:-1]) if is_text else token.text
     wanted: object = text
+    if key == ("field", "created_at", "mean"):
+        text, is_text = time_of(text, now, f"--where: created at character {token.at}"), True
+    elif _is_numeric(key, column, sign, is_text=is_text):
+        if not _NUMBER.fullmatch(text):
+            raise UsageError(f"--where: {key.label} is a number, and {text[:40]!r} at character {token.at} is none")
+        is_text = False
     if not is_text and _NUMBER.fullmatch(text) and math.isfinite(float(text)):
         wanted = float(text)
     elif not is_text and text.lower() in ("true", "false"):
@@ -256,6 +292,13 @@ def _comparison(key: Key, column: Mapping[int, object], sign: str, token: _Token
         return compare(found, wanted) if isinstance(found, bool) else is_unequal
 
     return test
+
+
+def _is_numeric(key: Key, column: Mapping[int, object], sign: str, *, is_text: bool) -> bool:
+    """Returns whether a key is compared as a number whatever is beside it: a parameter if its order is asked for."""
+    if key.kind == "metric" or key.name == "effect":
+        return key.kind != "param"
+    return key.kind == "param" and sign[0] in "<>" and not is_text and all(map(_is_number, column.values()))
 
 
 def _is_number(value: object) -> bool:

@@ -36,6 +36,7 @@ __all__ = ["bench_policy"]
 
 _EVERY_S = 2.0  # between two lines of progress
 _PICTURES = (".svg", ".png")
+_SCHEMA = "perpetual.bench_policy/1"
 _DEFAULT = "information-gain"
 _N = TypeVar("_N", int, float)
 
@@ -81,7 +82,7 @@ _N = TypeVar("_N", int, float)
 @click.option("--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Processes that compute.")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.svg|png|json",
-    help="Also write a picture, or the JSON document, to this file.",
+    help="Also write a picture, or the JSON document, to this file; no file but an earlier one of these is replaced.",
 )  # fmt: skip
 @json_option
 @pass_cli
@@ -174,8 +175,9 @@ def _number(text: str, flag: str, kind: Callable[[str], _N]) -> _N:
 
 
 def _check_output(output: Path) -> None:
-    """Checks, before anything is computed, that the kind of file that the name asks for can be written."""
-    from perpetual_scorers.picture import require_matplotlib
+    """Checks, before anything is computed, that the kind of file that the name asks for can be written there."""
+    from perpetual_report.replacing import check_replaceable
+    from perpetual_scorers.picture import MARK, require_matplotlib
 
     suffix = output.suffix.lower()
     if suffix not in (*_PICTURES, ".json"):
@@ -184,6 +186,7 @@ def _check_output(output: Path) -> None:
         require_matplotlib()
     if not output.absolute().parent.is_dir():
         raise UsageError(f"there is no folder {output.absolute().parent}", hint="mkdir it, or write elsewhere")
+    check_replaceable(output, (MARK.encode(), _SCHEMA.encode()), "comparison of policies")
 
 
 def _write(output: Path, results: Sequence[Result], document: BenchPolicy) -> None:
@@ -191,7 +194,7 @@ def _write(output: Path, results: Sequence[Result], document: BenchPolicy) -> No
 
     try:
         if output.suffix.lower() == ".json":
-            output.write_text(json.dumps({"schema": "perpetual.bench_policy/1", **document}, indent=2) + "\n", "utf-8")
+            output.write_text(json.dumps({"schema": _SCHEMA, **document}, indent=2) + "\n", "utf-8")
         else:
             draw(results, output, _title(document))
     except OSError as problem:

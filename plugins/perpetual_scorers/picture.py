@@ -13,8 +13,9 @@ from pathlib import Path
 from perpetual.api import PerpetualError
 from perpetual_scorers.simulate import Result
 
-__all__ = ["draw", "require_matplotlib"]
+__all__ = ["MARK", "draw", "require_matplotlib"]
 
+MARK = "perpetual bench-policy"  # in a picture's description: what an earlier picture is known by
 _FONTS = ["DejaVu Sans", "Helvetica", "Arial", "sans-serif"]
 
 
@@ -48,8 +49,8 @@ def draw(results: Sequence[Result], path: Path, title: str) -> None:
             _panel(axis, _of(sound, cell), f"threshold {cell[0]:g}, batches of {cell[1]}")
         axes[-1].set_xlim(0, 1.05 * max((result.high or 0.0 for result in sound), default=1.0))
         axes[-1].set_xlabel("run-hours until every hypothesis is decided: mean of a campaign, 95 % interval")
-        metadata = {"Date": None} if path.suffix.lower() == ".svg" else {"Software": None}
-        figure.savefig(path, dpi=150, metadata=metadata)
+        own = {"Date": None} if path.suffix.lower() == ".svg" else {"Software": None}
+        figure.savefig(path, dpi=150, metadata={**own, "Description": MARK})
 
 
 def _of(results: Sequence[Result], cell: tuple[float, int]) -> list[Result]:

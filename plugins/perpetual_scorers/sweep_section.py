@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from perpetual.toolkit.units import counted, shown_number
-from perpetual_report.sections import Heading, Part, Picture, Table, Words, markdown
+from perpetual_report.sections import Heading, KeptSection, Part, Picture, Table, Words
 from perpetual_scorers import sweeps
 from perpetual_scorers.sweep_view import SWEEP
 
@@ -40,28 +40,13 @@ def build(options: Mapping[str, object]) -> SweepSection:
     return SweepSection()
 
 
-class SweepSection:
+class SweepSection(KeptSection):
     """The section `sweeps`."""
 
     title = "Sweeps"
 
-    def __init__(self) -> None:
-        self._known: tuple[str | None, dict[str, object]] = None, {}
-
-    def __call__(self, lab: Lab) -> str:
-        """Returns the section as Markdown, empty without a sweep."""
-        data = self.data(lab)
-        return markdown(self.title, self.parts(data)) if data else ""
-
-    def data(self, lab: Lab) -> dict[str, object]:
+    def find(self, lab: Lab) -> dict[str, object]:
         """Returns `{sweeps, left}`: the newest sweeps with their importances, and how many older ones there are."""
-        state, (known, data) = lab.feed.state(), self._known
-        if state is None or state != known:  # a long report is asked for part by part
-            data = self._data(lab)
-            self._known = state, data
-        return data
-
-    def _data(self, lab: Lab) -> dict[str, object]:
         ids: list[str] = []
         cursor: str | None = None
         while True:

@@ -3,8 +3,8 @@
 Each ending supervisor leaves its word, an empty file `wake-PID-TICKS` in the project's folder for this, and then tries
 the lock there. Whichever gets it becomes the parent of the process, which inherits the lock; the others leave it at
 their word, for the process that holds the lock looks at these files again before and after it lets go of it. So of
-fifty ends at once one process comes, and no end is missed. The process gets the environment that is in the launch
-document, and nothing of the run.
+fifty ends at once one process comes, and no end is missed. The process gets the environment that
+is in the launch document, and nothing of the run.
 """
 
 from __future__ import annotations

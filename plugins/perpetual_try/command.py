@@ -32,7 +32,10 @@ from perpetual_try.trial import (
     Trial,
     Wanted,
     answer,
+    awaited,
     extend,
+    ignores_seed,
+    is_unsure,
     is_without_value,
     members,
     smoke,
@@ -154,6 +157,10 @@ def try_(
             f"--replicates {wanted.replicates} is more than --max {manner.most}", hint="--max bounds all runs"
         )
     smoke_s = None if smoke is None else finite(seconds_of(smoke, "--smoke"), "--smoke", above=0.0)
+    live = [] if dry_run or cli.withholds else awaited(cli.lab, against)
+    if live:
+        cli.progress(f"waiting for {counted(len(live), 'run')} of the baseline: none has measured anything yet")
+        wait_for(cli, live, plain=plain)
     trial = Trial(cli.lab, wanted, key=idempotency_key, ask=_asks(cli))
     if dry_run:
         cli.answer("try_plan", {**trial.plan}, lambda: _plan_text(trial.plan) + "\nnothing was written")
@@ -229,8 +236,10 @@ class _Declined(PerpetualError):
 def _tried(cli: CliContext, trial: Trial, smoke_s: float | None, manner: _Manner) -> int:
     found = trial.plan
     if found["experiment"] is not None and found["status"] in ("analysed", "complete"):
-        cli.progress(f"{found['experiment']} tried this before")
+        cli.progress(f"{found['experiment']} tried this before{_left_out(cli, found['experiment'])}")
         return _followed(cli, found["experiment"], None, manner, starts=False)
+    if found["experiment"] is not None and (left_out := _left_out(cli, found["experiment"])):
+        cli.progress(f"{found['experiment']} was proposed before{left_out}")
     cli.progress(_plan_text(found))
     tested: Smoke | None = None
     if not cli.withholds:
@@ -243,6 +252,20 @@ def _tried(cli: CliContext, trial: Trial, smoke_s: float | None, manner: _Manner
             if not _agreed(cli, manner, "run it?"):
                 raise _Declined("only the smoke run was run", hint="the same command without --smoke runs it")
     return _followed(cli, trial.record(), tested, manner)
+
+
+def _left_out(cli: CliContext, id: str) -> str:
+    """Returns what is said of given options that a trial of before does not have; nothing where it has them."""
+    made, given = cli.lab.experiments.get(id), click.get_current_context().params
+    claim = cli.lab.hypotheses.get(made.hypothesis_id or "")
+    has = {"mde": made.design.mde, "replicates": made.design.replicates, "statement": claim.statement,
+           "title": made.title, "notes": made.notes, "tags": made.tags}  # fmt: skip
+    other = [name for name, value in has.items() if given[name] not in (None, "", (), value)]
+    if not other:
+        return ""
+    flags = " and ".join("--tag" if name == "tags" else f"--{name}" for name in other)
+    way = f"; perpetual try --more {id} adds runs" if "replicates" in other else ""
+    return f" without this {flags}, and stays as it was{way}"
 
 
 def _smoked(cli: CliContext, trial: Trial, seconds: float, manner: _Manner) -> Smoke:
@@ -309,6 +332,7 @@ def _followed(cli: CliContext, id: str, tested: Smoke | None, manner: _Manner, *
             or short
             or left < 1
             or is_stale(found["flags"])
+            or ignores_seed(found)
         ):
             break
         step = min(left, root.design.replicates, found["more_runs"] or root.design.replicates)
@@ -420,7 +444,9 @@ def _text(found: Tried) -> str:
     lines += [f"  flag: {printable(flag)}" for flag in found["flags"][:_MOST_FLAGS]]
     if found["next"] is not None:
         lines.append(f"next: {found['next']}")
-    elif found["verdict"] == "open" and not is_stale(found["flags"]):
+    elif ignores_seed(found):
+        lines.append("more runs would measure the same: have the command use PERPETUAL_SEED, and try it again")
+    elif is_unsure(found) and not is_stale(found["flags"]):
         lines.append(
             f"more runs like these hardly decide it: perpetual power {found['hypothesis']} --mde X says what would"
         )

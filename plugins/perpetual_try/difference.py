@@ -52,7 +52,7 @@ def _units(command: str) -> list[tuple[str, str]]:
     while place < len(words):
         word = words[place]
         place += 1
-        if not word.startswith("-") or word in ("-", "--"):
+        if not _is_option(word):
             found.append((word, ""))
         elif "=" in word and word.startswith("--"):
             name, _, value = word.partition("=")
@@ -63,6 +63,11 @@ def _units(command: str) -> list[tuple[str, str]]:
         else:
             found.append((word, ""))
     return found
+
+
+def _is_option(word: str) -> bool:
+    """Returns whether a word is an option: a negative number is none."""
+    return word.startswith("-") and word not in ("-", "--") and not _is_number(word)
 
 
 def _is_number(word: str) -> bool:
@@ -82,11 +87,11 @@ def _words(before: Sequence[tuple[str, str]], now: Sequence[tuple[str, str]]) ->
             continue
         gone, new = [*before[a:b]], [*now[c:d]]
         for name, value in new:
-            was = next((each for each in gone if each[0] == name and name.startswith("-")), None)
+            was = next((each for each in gone if each[0] == name and _is_option(name)), None)
             if was is not None:
                 gone.remove(was)
                 parts.append(_said(name, value) + f" instead of {was[1] or 'none'}")
-            elif gone and not name.startswith("-") and not gone[0][0].startswith("-"):
+            elif gone and not _is_option(name) and not _is_option(gone[0][0]):
                 parts.append(f"{_said(name, value)} instead of {_said(*gone.pop(0))}")
             else:
                 parts.append(_said(name, value))

@@ -25,8 +25,9 @@ from itertools import count
 from statistics import fmean
 from typing import TYPE_CHECKING, TypedDict
 
-from perpetual.api import Conflict, NotFound, NotPermitted, UsageError, line, to_json, unknown
+from perpetual.api import Conflict, NotFound, NotPermitted, PerpetualError, UsageError, line, to_json, unknown
 from perpetual.science.versions import baseline_to_renew, is_stale
+from perpetual.science.wording import SURE, leans
 from perpetual.toolkit.causes import reason_with_cause
 from perpetual.toolkit.units import counted
 from perpetual_cli.approval import needs
@@ -39,15 +40,17 @@ if TYPE_CHECKING:
     from perpetual_try.documents import Forecast, Measured, Smoke, Tried, TriedEffect, TryPlan
 
 __all__ = [
-    "MOST", "REPLICATES", "Ask", "Trial", "Wanted", "answer", "extend", "is_without_value", "members", "smoke", "start",
-    "trial_of",
+    "MOST", "REPLICATES", "Ask", "Trial", "Wanted", "answer", "awaited", "extend", "ignores_seed",
+    "is_unsure", "is_without_value", "members", "smoke", "start", "trial_of",
 ]  # fmt: skip
 
 MOST = 12  # runs of a trial that goes on until it is decided
 REPLICATES = 3
 _MOST_REPLICATES = 400
+_BASELINE_RUNS = 4  # with fewer hardly any number of runs against them decides
 _GONE = ("rejected", "expired")
-_MORE = re.compile(r"; (\d+) more runs? like these: \d+% chance to decide\.$")  # in an answer of science.wording
+_POSITIONS = frozenset({"step", "epoch", "iter", "iteration", "time"})  # of a line of output: hardly ever its result
+SEED_NOT_APPLIED = "seed not applied"  # the flag of runs that all measured the same
 _LIVE = ("queued", "launching", "running")
 
 Ask = Callable[[str, Sequence[str]], "str | None"]
@@ -161,10 +164,7 @@ class Trial:
             raise UsageError(unknown("metric", self.metric, names), hint=f"perpetual runs --experiment {self.base.id}")
         if names:
             raise Conflict(f"no run of {self.base.id} counts", hint=f"perpetual runs --experiment {self.base.id}")
-        way = "wait" if any(self.base.runs.get(status) for status in _LIVE) else "run"
-        more = "" if way == "wait" else " --all --wait"
-        raise Conflict(f"no run of {self.base.id} has measured {line(self.metric)} yet",
-                       hint=f"perpetual {way} {self.base.id}{more}")  # fmt: skip
+        raise Conflict(f"no run of {self.base.id} has measured {line(self.metric)} yet", hint=_first_runs(self.base))
 
     def _measured_names(self) -> list[str]:
         runs = self.lab.runs.list(status="done", experiment_id=self.base.id).items
@@ -175,11 +175,11 @@ class Trial:
         if known is not None:
             return known
         names = self._measured_names()
-        if len(names) == 1:
-            return names[0]
+        results = [name for name in names if name not in _POSITIONS]
+        if len(results) == 1:
+            return results[0]
         if not names:
-            raise Conflict(f"no run of {self.base.id} has measured anything yet",
-                           hint=f"perpetual run {self.base.id} --all --wait")  # fmt: skip
+            raise Conflict(f"no run of {self.base.id} has measured anything yet", hint=_first_runs(self.base))
         asked = self._ask(f"which metric of {self.base.id} counts", names) if self._ask else None
         if asked is None:
             raise UsageError(
@@ -285,7 +285,13 @@ class Trial:
                 config=self.config, cwd=self.base.cwd, env=self.env, replicates=self.wanted.replicates,
                 **self.resources(),
             )  # fmt: skip
-            self.lab.runs.plan(twin.id, command=self.wanted.command, every=True)
+            try:
+                self.lab.runs.plan(twin.id, command=self.wanted.command, every=True)
+            except PerpetualError as problem:  # the twin is not recorded, and its id will be another's
+                problem.message = re.sub(rf"\b{twin.id}\b", "the change", problem.message)
+                problem.hint = problem.hint and re.sub(rf"\b{twin.id}\b", "ID", problem.hint)
+                problem.args = (problem.message,)
+                raise
 
     def _rehearsed(self, key: str | None) -> tuple[str, Experiment, Hypothesis, bool]:
         """Returns (key, experiment, hypothesis, is_new) as `propose` would make or find them; nothing is written."""
@@ -348,6 +354,24 @@ def _baseline(lab: Lab, id: str) -> Experiment:
     if found.renews:
         found = lab.experiments.get(found.renews)
     return found
+
+
+def awaited(lab: Lab, against: str) -> list[str]:
+    """Returns the live runs of a baseline of which none has measured anything yet: a trial has to wait for them."""
+    base = _baseline(lab, against)
+    runs = lab.runs.named([base.id])
+    if any(value is not None for run in runs for value in run.metrics.values()):
+        return []
+    return [run.id for run in runs if run.status in _LIVE]
+
+
+def _first_runs(base: Experiment) -> str:
+    """Returns how the baseline comes to its first result; more runs of it may be none that is left to start."""
+    if any(base.runs.get(status) for status in _LIVE):
+        return f"perpetual wait {base.id}"
+    if sum(base.runs.values()) >= base.design.replicates:
+        return f"perpetual runs --experiment {base.id} says why; perpetual run 'COMMAND' --wait records a new baseline"
+    return f"perpetual run {base.id} --all --wait"
 
 
 def _forecast(found: Compared, made: Experiment) -> Forecast | None:
@@ -413,10 +437,24 @@ def extend(lab: Lab, id: str, replicates: int, *, key: str | None = None) -> str
     """Proposes more runs of a trial, which are pooled with its own, and returns the new experiment's id.
 
     Raises:
-        Conflict: if its hypothesis is decided, or it has runs of its own to run.
+        Conflict: if its hypothesis is decided for sure, it has runs of its own to run, or what would run now cannot be
+            compared with the baseline's runs (`stale`).
     """
     root = trial_of(lab, id)
+    _refuse_uncomparable(lab, root)
     return lab.experiments.propose(extends=root.id, replicates=replicates, idempotency_key=key).id
+
+
+def _refuse_uncomparable(lab: Lab, root: Experiment) -> None:
+    """Raises Conflict where more runs would count for nothing, as they would be of another version."""
+    if not isinstance(root.design.baseline, str) or root.design.metric is None:
+        return
+    base = _baseline(lab, root.design.baseline)
+    version = version_now(lab, root.command or "", cwd=root.cwd, env=root.env, scheduler=root.resources.scheduler)
+    stale = compared(lab, base, root.design.metric, version, root.design.changes).stale
+    if stale:
+        raise Conflict(f"the {' and '.join(stale)} changed since the runs of {base.id}: more runs would not count",
+                       hint=f"perpetual rebaseline {base.id} runs it anew", code="stale")  # fmt: skip
 
 
 def trial_of(lab: Lab, id: str) -> Experiment:
@@ -479,6 +517,17 @@ def is_without_value(run: Run, metric: str | None) -> bool:
     return run.status != "done" or run.tainted or metric is None or run.metrics.get(metric) is None
 
 
+def ignores_seed(found: Tried) -> bool:
+    """Returns whether all runs measured the same, so that more of them would show no noise either."""
+    return found["effect"] is not None and found["effect"]["low"] is None and SEED_NOT_APPLIED in found["flags"]
+
+
+def is_unsure(found: Tried) -> bool:
+    """Returns whether more runs might decide a trial, or make its support sure."""
+    leaning = found["verdict"] == "supported" and leans(found["verdict"], found["false_alarm_bound"], found["effect"])
+    return found["verdict"] == "open" or leaning
+
+
 def answer(lab: Lab, id: str, *, tested: Smoke | None = None) -> Tried:
     """Returns what a trial has come to, in one sentence, with effect and interval.
 
@@ -492,7 +541,7 @@ def answer(lab: Lab, id: str, *, tested: Smoke | None = None) -> Tried:
     runs = [*lab.runs.named([item.id for item in parts])]
     metric = root.design.metric
     lacking = [run for run in runs if is_without_value(run, metric)]
-    more = _more(found) if found.status == "open" else None
+    more = found.more_runs
     missing = sum(item.design.replicates for item in parts) - len(runs)
     return {
         "experiment": root.id,
@@ -511,11 +560,6 @@ def answer(lab: Lab, id: str, *, tested: Smoke | None = None) -> Tried:
         "smoke": tested,
         "next": _next(found, root, lacking, more, missing),
     }
-
-
-def _more(found: Hypothesis) -> int | None:
-    said = _MORE.search(found.sentence or "")
-    return int(said[1]) if said else None
 
 
 def _effect(found: Hypothesis, ids: Sequence[str]) -> TriedEffect | None:
@@ -563,15 +607,18 @@ def _next(found: Hypothesis, root: Experiment, lacking: Sequence[Run], more: int
         return f"perpetual logs {failed.id}" + (" --stderr" if failed.status == "failed" else "")
     if missing > 0:
         return f"perpetual try {root.id}"
-    if found.status != "open":
+    leaning = found.status == "supported" and leans(found.status, found.false_alarm_bound, found.effect)
+    if found.status != "open" and not leaning:
         return None
     if is_stale(found.flags):
         renewed = baseline_to_renew(found.flags)
         return None if renewed is None else f"perpetual rebaseline {renewed}"
-    if more is None:  # hardly any number of runs, where there are two of each: else the noise is not known yet
-        return f"perpetual try --more {root.id} --replicates 1" if _needs_noise(found) else None
+    if more is None:  # hardly any number of runs, unless the noise is not known yet, or the evidence is strong
+        is_noise_known = found.effect is not None and found.effect["low"] is not None
+        is_strong = leaning and found.false_alarm_bound is not None and found.false_alarm_bound <= 1 / SURE
+        is_vain = (is_noise_known and not is_strong) or SEED_NOT_APPLIED in found.flags
+        few = 0 if found.effect is None else found.effect["n_baseline"] or 0
+        if is_vain and isinstance(root.design.baseline, str) and 0 < few < _BASELINE_RUNS:
+            return f"perpetual propose --extends {root.design.baseline} --replicates {_BASELINE_RUNS} --approve --run"
+        return None if is_vain else f"perpetual try --more {root.id} --replicates 1"
     return f"perpetual try --more {root.id} --replicates {more}"
-
-
-def _needs_noise(found: Hypothesis) -> bool:
-    return "one more run is needed" in (found.sentence or "")

@@ -40,6 +40,8 @@ CASES = [
     case("hypotheses update h1 --status parked --why", 2, "usage", "the reason has 4,001", "", "x" * 4001),
     case("evidence add h1 --verdict supports --why", 2, "usage", "the reason has 4,001", "", "x" * 4001),
     case("reject e1 --why", 2, "usage", "the reason has 4,001", "", "x" * 4001),
+    case("propose --command true --env", 2, "usage", "PERPETUAL_SEED is set by the lab", "--seed", "PERPETUAL_SEED=1"),
+    case("edit e1 --env", 2, "usage", "PERPETUAL_RUN_DIR is set by the lab", "", "PERPETUAL_RUN_DIR=/tmp"),
     case("propose --command true --title", 2, "usage", "the title has 501", "", "x" * 501),
     case("propose --command true --notes", 2, "usage", "the text of the notes has 16,001", "", "x" * 16_001),
     case("hypotheses add x --prior nan", 2, "usage", "prior|finite"),
@@ -255,7 +257,8 @@ def _bytes(project: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(project)): path.read_bytes()
         for path in sorted(project.rglob("*"))
-        if path.is_file() and path.name not in ("lock", "status.json")
+        # What waits in the queue keeps a process, which asks to be woken by files of its own.
+        if path.is_file() and path.name not in ("lock", "status.json") and not path.name.startswith("wake-")
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -52,6 +53,26 @@ def _snapshot(root: Path) -> dict[str, bytes]:
 
 def _actions(document: dict[str, Any]) -> dict[str, str]:
     return {item["path"]: item["action"] for item in document["files"]}
+
+
+def test_a_slip_at_the_prompt_is_asked_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal("codexx\nnone, mcp\nnone\n"))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert run(["init"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("coding agent (") == 3
+    assert "Error: unknown harness 'codexx'" in shown
+    assert "none writes no files" in shown
+    assert [path.name for path in folder.iterdir()] == [".perpetual"]
+    monkeypatch.setattr(sys, "stdin", Terminal("codexx\n"))
+    assert run(["init", "-t", "other"]) == 130  # the input has ended
+    assert not (folder / "other").exists()
 
 
 def test_init_creates_a_project_and_registers_it(folder: Path, init: Any) -> None:
@@ -222,6 +243,18 @@ def test_inside_a_project_the_folder_must_be_named(folder: Path, init: Any, monk
     assert os.listdir(inner) == []
     assert init("-t", str(folder))[1]["path"] == str(folder)
     assert init("-t", ".")[1]["path"] == str(inner)
+
+
+def test_a_hint_that_is_pasted_runs_nothing_of_a_folder_s_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    below = tmp_path / "a $(touch pasted)" / "below"
+    below.mkdir(parents=True)
+    assert run(["init", "-t", str(below.parent), "-H", "none"]) == 0
+    monkeypatch.chdir(below)
+    capsys.readouterr()
+    assert run(["init", "-H", "none"]) == 6
+    assert f"perpetual init -t '{below.parent}' for that one" in capsys.readouterr().err
 
 
 def test_another_tool_s_folder_is_left_alone(folder: Path, init: Any) -> None:

@@ -123,6 +123,7 @@ def test_a_campaign_from_statement_to_verdict(call: Call) -> None:
         "scheduler": None,
         "isolate": False,
         "worktree": None,
+        "needs_artifacts": [],
         "engine": {},
     }
     assert claim["design"]["baseline"] == "e1"

@@ -122,7 +122,7 @@ def test_a_request_that_the_scheduler_does_not_know_is_refused(call: Call) -> No
         ((*cluster, "gres.cuont=1"), "unknown engine option of acme-cluster 'gres.cuont': did you mean gres.count"),
         (("--engine", "partition=long"), "unknown engine option of local 'partition': there is none"),
         (("--engine", "partition"), "--engine takes KEY=VALUE"),
-        (("--nodes", "0"), "--nodes must be 1"),
+        (("--nodes", "0"), "--nodes must be a whole number from 1 "),
         (("--memory", "0"), "--memory"),
     ):
         error = call("propose", "--command", "true", *words, code=2)["error"]

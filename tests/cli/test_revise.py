@@ -92,6 +92,19 @@ def test_what_is_archived_is_listed_on_request(research: Path, capsys: pytest.Ca
     assert "perpetual hypotheses update h1 --status open" in capsys.readouterr().out
 
 
+def test_no_step_names_what_is_archived(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", "true", "--wait"]) == 0  # an exploration, with which nothing can be compared
+    for value in ("1", "2"):
+        assert run(["run", f"echo acc={value}", "--metric", "acc", "--direction", "max", "--wait"]) == 0
+    capsys.readouterr()
+    for id, words in (("e2", "--against e2"), ("e3", "--against e3"), ("e1", "perpetual hypotheses add")):
+        assert run(["status"]) == 0
+        assert words in capsys.readouterr().out
+        assert run(["archive", id]) == 0
+    assert run(["ls"]) == 0
+    assert "every experiment is archived: --archived lists them" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -13,6 +13,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.cli.app import run
+from perpetual.lab.queue import Queue
 
 Json = dict[str, Any]
 Call = Callable[..., Json]
@@ -68,7 +69,8 @@ def test_a_command_alone_is_a_baseline_that_typing_it_approves(call: Call) -> No
 def test_what_a_baseline_amounts_to_is_said(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["run", "echo acc: 3", "--replicates", "2", "--wait"]) == 0
     assert (
-        "acc: mean 3, sd 0; 2 runs\nnext: perpetual try 'python train.py ...' --against e1\n" in capsys.readouterr().out
+        "acc: 3 in all 2 runs; do they use PERPETUAL_SEED?\nnext: perpetual try 'python train.py ...' --against e1\n"
+        in capsys.readouterr().out
     )
 
 
@@ -111,8 +113,53 @@ def test_a_proposal_is_approved_and_run_at_once(call: Call) -> None:
     assert call("propose", "--command", "true y", "--approve", "--dry-run", code=2)["error"]["code"] == "usage"
 
 
+def test_what_must_wait_is_not_said_to_have_started(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+    call("queue", "pause")
+    made = call("propose", "--command", "true", "--approve", "--run")
+    assert (made["started"], made["queued"]) == ([], ["r1"])
+    assert run(["propose", "--command", "true x", "--approve", "--run"]) == 0
+    said = capsys.readouterr().out
+    assert "started" not in said
+    assert "r2  queued: replicate 1 of e2 waits (the queue is paused (perpetual queue resume))" in said
+
+
+def test_a_change_of_the_order_is_answered(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where nothing waits, and the queue shows nothing of it."""
+    for number in range(2):
+        call("propose", "--command", f"true {number}")
+    for command, words in (
+        ("group big --parallel 2", "group big: at most 2 runs at once"),
+        ("group big --parallel 0", "group big: none: it is held"),
+        ("after E2 e1:any", "e2 comes after e1:any"),
+        ("after e2", "e2 comes after nothing"),
+        ("priority e2 5", "e2 has priority 5"),
+    ):
+        assert run(["queue", *command.split()]) == 0
+        assert words in capsys.readouterr().out.splitlines()
+
+
 def test_kill_ends_every_live_run_of_an_experiment(call: Call) -> None:
     call("run", "sleep 600", "--replicates", "2")
     ended = call("kill", "e1", "--grace", "0")["items"]
     assert {item["id"]: item["status"] for item in ended} == {"r1": "killed", "r2": "killed"}
     assert call("kill", "e1", code=6)["error"]["message"] == "e1 has no live run"
+
+
+def test_a_run_that_waits_for_a_secret_is_not_said_to_start_by_itself(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Queue, "moves", lambda self: True)  # it starts no process that would outlive the test
+    assert run(["methodology", "set", "max_concurrent_runs", "1"]) == 0
+    assert run(["run", "sleep 60"]) == 0
+    capsys.readouterr()
+    assert run(["run", "true", "--title", "plain"]) == 0
+    assert "1 waits; it starts by itself as runs end" in capsys.readouterr().err
+    monkeypatch.setenv("LOOK_API_TOKEN", "0123456789abcdef")
+    assert run(["run", "true", "--title", "secret"]) == 0
+    said = capsys.readouterr().err
+    assert "1 run will wait for LOOK_API_TOKEN" in said
+    assert "perpetual wait e3" in said
+    assert "by itself" not in said
+    monkeypatch.setenv("PERPETUAL_RUN_SECRETS", "LOOK_API_TOKEN=env:OTHER")
+    assert run(["run", "true", "--title", "known"]) == 0
+    assert "it starts by itself" in capsys.readouterr().err

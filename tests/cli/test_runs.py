@@ -157,7 +157,11 @@ def test_a_supervisor_that_was_killed_leaves_a_lost_run(call: Call, approved: Ap
 
 @pytest.mark.parametrize(
     ("script", "said"),
-    [("echo nothing", "was not found"), ("echo m=nan", "not a finite number"), ("echo m=inf", "not a finite number")],
+    [
+        ("echo nothing", "was not found"),
+        ("echo m=nan", "NaN, infinite, beyond"),
+        ("echo m=inf", "NaN, infinite, beyond"),
+    ],
 )
 def test_a_metric_that_never_comes(call: Call, approved: Approved, script: str, said: str) -> None:
     """The run is done and costs what it costs; there is no evidence, and the reason says so. It may be retried."""
@@ -189,6 +193,48 @@ def test_an_interrupted_wait_leaves_the_run_alone(call: Call, approved: Approved
     seen = call("runs", "r1")
     assert seen["status"] == "running"
     assert lives(seen["pid"])
+
+
+INTERRUPTED = """
+import os, signal, sys
+from perpetual import Lab
+from perpetual.cli.app import run
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000):
+        pass
+
+class Dropped:
+    def __del__(self):
+        interrupt()
+
+def dropped():
+    Dropped()
+
+def replaced():
+    try:
+        interrupt()
+    except KeyboardInterrupt:
+        raise ImportError("cannot import")
+
+def wait(self, *given, then=Lab.wait, **named):
+    {how}()
+    return then(self, *given, **named)
+
+Lab.wait = wait
+sys.exit(run(["run", "e1", "--wait"]))
+"""
+
+
+@pytest.mark.parametrize("how", ["dropped", "replaced"])
+def test_an_interrupt_that_python_loses_ends_the_wait(approved: Approved, project: Path, how: str) -> None:
+    """Python drops an exception that a destructor raises, and has an import fail with an error of its own."""
+    approved("exec sleep 600")
+    command = [sys.executable, "-c", INTERRUPTED.replace("{how}", how)]
+    ended = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=60)
+    assert "error: interrupted; r1 goes on\n" in ended.stderr
+    assert ended.returncode == 130
 
 
 # --- seeds ------------------------------------------------------------------------------------------------------------

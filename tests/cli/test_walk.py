@@ -82,6 +82,7 @@ TABLE: dict[str, Row] = {
     "queue enqueue": Row(None, "queue", "queue enqueue r99", 5, why="tests/plugins/dispatch/test_order.py"),
     "queue after": Row(None, "experiment", "queue after e99 e1", 5, why="tests/plugins/dispatch/test_order.py"),
     "export": Row("export --jsonl -o runs.jsonl", "export", "export --csv --what nothing", 2),
+    "mirror": Row("mirror --to tensorboard --dry-run", "mirror", "mirror --to nothing", 2),
     "scan": Row("scan", "scan", "@nowhere scan", 5),
     "evidence list": Row("evidence list", "evidence_list", "evidence list --hypothesis h99", 5),
     "evidence add": Row(
@@ -181,6 +182,7 @@ TABLE: dict[str, Row] = {
     "help": Row("help runs", "help", "help rnus", 2),
     "report": Row("report -o report.md", "report", "report --format pdf", 2),
     "verify": Row("verify report.md", "verification", "verify report-file", 2, ("report -o report.md",)),
+    "believed": Row("believed --at seq:1", "believed", "believed --at soon", 2),
     "curves": Row(None, "curves", "curves e99", 5, why="no run of the walk logs steps: tests/plugins/curves"),
     "compare": Row("compare e1 e3", "comparison", "compare e1 e99", 5),
     "adopt": Row("adopt results.tsv", "adoption", "adopt nowhere-at-all", 5),

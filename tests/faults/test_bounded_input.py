@@ -123,6 +123,18 @@ def test_a_stored_field_has_a_limit_that_its_refusal_names(project: Path, name: 
         assert lab.status()["experiments"] == {}
 
 
+def test_a_command_is_measured_before_its_words_are_looked_for(project: Path) -> None:
+    """Splitting a word of a megabyte takes time that grows with the square: here a minute."""
+    command = "echo " + "x" * 1_000_000
+    with Lab.open(project) as lab:
+        lab.experiments.propose(None, command=None)
+        for deed in (lab.runs.launch, lab.runs.plan):
+            began = time.thread_time()
+            with pytest.raises(UsageError, match="the command has 1,000,005 characters"):
+                deed("e1", command=command)
+            assert time.thread_time() - began < 5.0
+
+
 def test_a_hypothesis_has_limits_too(project: Path) -> None:
     with Lab.open(project) as lab:
         deeds: list[Callable[[], object]] = [

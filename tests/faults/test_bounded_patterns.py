@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +18,8 @@ import pytest
 import perpetual
 from perpetual_immune.scanner import scan
 
-PACKAGES = ("adopt", "demo", "git", "harnesses", "immune", "local", "mcp", "metrics", "nvml", "report", "scorers",
-            "sqlite", "tinydb")  # fmt: skip
-SKIPPED = ("perpetual.testing", "perpetual.__main__", "perpetual_demo.train")
+PLUGINS = Path(__file__).parents[2] / "plugins"
+SKIPPED = ("perpetual.testing", "perpetual_demo.train")
 FAMILIES = ("1", "a", " ", ".", "-", "_", "a.", "a-", "a_1", "1.", '"', "'", "\\", "/", "=", "a=", "a: ", "[", "{", "<", "<a ",
             "\n", " \n", "&", "%41", "@", "a@", "://", "http://a", "aA0", "QUJD", "token_", "pass.", "key=", "x-",
             "-----BEGIN PRIVATE KEY-----", "0x41 ", "ignore ", "\t", "# ", "loss nan ", "a: 1", "1,", "\r", "é", "~")  # fmt: skip
@@ -34,9 +34,13 @@ NOTICED = 0.75  # of what a known quadratic pattern takes here: what takes less 
 
 def _modules() -> Iterator[str]:
     yield from (found.name for found in pkgutil.walk_packages(perpetual.__path__, "perpetual."))
-    for name in PACKAGES:
-        package = importlib.import_module(f"perpetual_{name}")
-        yield from (found.name for found in pkgutil.walk_packages(package.__path__, f"perpetual_{name}."))
+    for name in _packages():
+        package = importlib.import_module(name)
+        yield from (found.name for found in pkgutil.walk_packages(package.__path__, f"{name}."))
+
+
+def _packages() -> list[str]:
+    return sorted(found.parent.name for found in PLUGINS.glob("perpetual_*/__init__.py"))
 
 
 def _patterns_in(value: Any, depth: int = 0) -> Iterator[re.Pattern[Any]]:
@@ -57,7 +61,7 @@ def _patterns() -> dict[tuple[Any, int], str]:
     """Every compiled pattern at a module's level, with a module that holds it."""
     found: dict[tuple[Any, int], str] = {}
     for name in _modules():
-        if name.startswith(SKIPPED):
+        if name.startswith(SKIPPED) or name.endswith("__main__"):
             continue
         try:
             module = importlib.import_module(name)

@@ -13,6 +13,7 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -222,7 +223,13 @@ OUTPUTS = {
 
 @lanes("name", *OUTPUTS)
 def test_any_output_of_a_run_is_read(count: int, name: str, tmp_path: Path) -> None:
-    parts = [(one, getattr(readers, one)({})) for one in readers.__all__ if one.islower()]  # the factories
+    names = [
+        one
+        for one in readers.__all__
+        if one.islower() and [*signature(getattr(readers, one)).parameters] == ["options"]
+    ]
+    assert len(names) > 3
+    parts = [(one, getattr(readers, one)({})) for one in names]  # the factories
 
     def deed(content: bytes) -> None:
         (tmp_path / name).write_bytes(content)

@@ -15,6 +15,7 @@ from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual.toolkit import platform
 from perpetual.toolkit.crashpoints import STEPS
+from tests import support
 from tests.faults.run_harness import LONG_S, approved, die, kinds, opened, single_books, supervisor_of, until
 
 # The program in the words of the command line, without a second of imports that have nothing to do with it.
@@ -39,22 +40,24 @@ def _dies_at(step: str, project: Path, *words: str) -> None:
     assert done.returncode == -signal.SIGKILL, f"{step} was not reached: {done.stderr}"
 
 
-def _settled_down(lab: Lab, run_id: str) -> None:
-    """Waits for a supervisor that was on its way when its launcher died."""
+def _settled_down(lab: Lab, run_id: str, step: str) -> None:
+    """Waits for a supervisor that was on its way when its launcher died; one that was just forked will come."""
     scheduler, folder = lab.part("scheduler"), lab.runs.log_dir(run_id)
-    for _ in range(int(LONG_S / 0.02)):
+
+    def has_settled() -> bool:
         seen = scheduler.poll(None, folder)
-        if seen.state != "running" or seen.started_at is not None:
-            return
-        scheduler.wait(None, folder, 0.02)
-    raise AssertionError(f"the supervisor of {run_id} never came to an end of its start")
+        if seen.state == "absent":
+            return step != "launch:forked"
+        return seen.state != "running" or seen.started_at is not None
+
+    support.until(has_settled, f"the supervisor of {run_id} never came to an end of its start")
 
 
 def _check_launch(project: Path, store: str, step: str) -> None:
     with opened(project, store) as lab:
         experiment = approved(lab, WORK, **CLAIM, hypothesis_id=lab.hypotheses.add("acc rises").id)
         _dies_at(step, project, "run", experiment)
-        _settled_down(lab, "r1")
+        _settled_down(lab, "r1", step)
         lab.scan()
         (found,) = single_books(lab)
         assert (found.id, found.status, found.attempt) == ("r1", "running", 1)
@@ -99,7 +102,7 @@ def test_a_scan_that_is_killed_while_it_starts_what_waits(project: Path, step: s
         lab.runs.launch(approved(lab, WORK, replicates=2), every=True)
         lab.queue.set_state("running")
         _dies_at(step, project, "scan")
-        _settled_down(lab, "r1")
+        _settled_down(lab, "r1", step)
         lab.scan()
         assert [(found.id, found.status) for found in single_books(lab)] == [("r1", "running"), ("r2", "running")]
         (project / "go").touch()
@@ -150,7 +153,7 @@ def test_a_retry_that_is_killed_at_each_step(project: Path, step: str) -> None:
         lab.runs.launch(approved(lab, "echo up; exit 1"))
         lab.wait(["r1"], timeout_s=LONG_S)
         _dies_at(step, project, "retry", "r1")
-        _settled_down(lab, "r2")
+        _settled_down(lab, "r2", step)
         lab.wait(["r2"], timeout_s=LONG_S)
         assert [(found.id, found.status, found.attempt) for found in single_books(lab)] == [
             ("r1", "failed", 1),

@@ -231,6 +231,9 @@ def test_a_declared_change_is_compared_with_the_code_before_it(lab: Lab) -> None
 
 def test_an_effect_whose_interval_holds_none_is_not_called_better() -> None:
     assert effect_word(0.01, -0.01, 0.03, "max") == "not separable from zero"
+    assert effect_word(0.01, -0.01, 0.03, "max", "supported") == "leans better", "as its sentence says"
+    assert effect_word(-0.01, -0.03, 0.01, "max", "refuted") == "leans worse"
+    assert effect_word(0.01, -0.01, 0.03, "max", "refuted") == "not separable from zero"
     assert effect_word(0.02, 0.01, 0.03, "max") == "better"
     assert effect_word(-0.02, -0.03, -0.01, "min") == "worse"
     assert effect_word(0.02, 0.01, 0.03, None) == "different"

@@ -15,7 +15,7 @@ from perpetual.errors import ConfigError, NotPermitted, UsageError
 from perpetual.lab.methodology import KEYS as METHODOLOGY_KEYS
 from perpetual.lab.permissions import actor_name
 from perpetual.lab.protected_keys import AGENTS_MAY_SET, is_free
-from perpetual.toolkit.agents import AGENT_VARIABLES, harness, mark, unmarked
+from perpetual.toolkit.agents import AGENT_VARIABLES, harness, mark
 
 MARKS = {
     "CLAUDECODE": "agent:claude-code",
@@ -65,7 +65,6 @@ def test_every_mark_makes_the_shell_an_agents(variable: str, actor: str, monkeyp
 )
 def test_generic_variables_mark_an_agent(environment: dict[str, str], agent: str | None) -> None:
     assert harness(environment) == agent
-    assert mark(unmarked(environment)) is None
 
 
 def test_the_refusal_names_the_variable_and_the_agent(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,6 +236,7 @@ def test_another_name_does_not_make_a_person_of_an_agents_shell(project: Path, m
             with pytest.raises(NotPermitted):
                 deed()
         assert lab.memory.search("card").items == ()
+        assert lab.actor == "agent:claude-code", "what it does and says is an agent's"
 
 
 # --- the queue and the store ----------------------------------------------------------------------------------------

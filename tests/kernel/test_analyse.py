@@ -103,3 +103,44 @@ def test_a_verdict_that_comes_while_a_run_is_analysed_counts(project: Path, monk
         lab.scan()
         assert lab.experiments.get(experiment.id).status == "analysed"
         assert lab.storage.verify() == []
+
+
+class _Overtaken(_Words):
+    """While it looks, another process analyses the same, to the end."""
+
+    def __init__(self, other: Lab) -> None:
+        super().__init__(Analysis(summary="", text="# It rises\n"))
+        self.other, self.seq, self.is_inner = other, 0, False
+
+    def _overtake(self) -> None:
+        if not self.is_inner:
+            self.is_inner = True
+            self.other.scan()
+            self.is_inner, self.seq = False, self.other.context.store.seq()
+
+    def analyse(self, run: Run, experiment: Experiment, hypothesis: Hypothesis | None) -> None:
+        self._overtake()
+
+    def conclude(
+        self, hypothesis: Hypothesis, evidence: Sequence[Evidence], experiments: Sequence[Experiment]
+    ) -> Analysis | None:
+        self._overtake()
+        return super().conclude(hypothesis, evidence, experiments)
+
+
+@pytest.mark.parametrize("is_run", [True, False])
+def test_what_another_process_has_analysed_is_not_written_again(
+    project: Path, monkeypatch: pytest.MonkeyPatch, is_run: bool
+) -> None:
+    with Lab.open(project) as lab, Lab.open(project) as other:
+        _use(monkeypatch, overtaken=(overtaken := _Overtaken(other)))
+        hypothesis = lab.hypotheses.add("acc rises").id
+        if is_run:
+            experiment = lab.experiments.propose(hypothesis, command="true")
+            lab.experiments.approve(experiment.id)
+            lab.wait([run.id for run in lab.runs.launch(experiment.id)], timeout_s=60.0)
+            assert lab.experiments.get(experiment.id).status == "analysed"
+        else:
+            lab.hypotheses.update(hypothesis, status="supported")
+            lab.scan()
+        assert 0 < overtaken.seq == lab.context.store.seq()

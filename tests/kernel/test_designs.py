@@ -139,8 +139,9 @@ def test_a_design_that_predicts_nothing_is_refused(lab: Lab, design: dict[str, A
     lab.experiments.propose(command="true", metric="score")
     hypothesis = lab.hypotheses.add("it matters")
     given = {"metric": "score", "direction": "max", "baseline": 0.0, **design}
-    with pytest.raises(UsageError, match=words):
+    with pytest.raises(UsageError, match=words) as caught:
         lab.experiments.propose(hypothesis.id, command="true", **given)
+    assert "confirmation" not in design or "--claim improves" in str(caught.value.hint)
     assert len(lab.experiments.list().items) == 1
 
 
@@ -180,7 +181,7 @@ def test_an_extension_has_the_specification_of_its_source(lab: Lab) -> None:
 
 def test_nothing_is_extended_once_it_is_decided(lab: Lab) -> None:
     hypothesis = lab.hypotheses.add("it matters")
-    first = _claim(lab, hypothesis, ["1.5", "1.6"])
+    first = _claim(lab, hypothesis, ["2.5", "2.6", "2.55", "2.5", "2.6", "2.5"])
     assert lab.hypotheses.get(hypothesis.id).status == "supported"
     with pytest.raises(Conflict, match="is supported at confidence"):
         lab.experiments.propose(extends=first.id, replicates=2)
@@ -351,7 +352,7 @@ _OTHERS: dict[str, Any] = {
     "guards": ["n:min:0.1"], "stop_rule": "exit:75", "runs_of": "e1",
     "changes": "code", "gpus": 1, "gpu_memory_bytes": 2**30, "cpus": 2, "wall_s": 60.0, "no_output_s": 60.0,
     "memory_bytes": 2**30, "nodes": 1, "scheduler": "local", "engine": {"partition": "long"},
-    "isolate": True,
+    "isolate": True, "needs_artifacts": ["e1/model.pt"],
 }  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from perpetual import Lab
@@ -59,7 +61,7 @@ def test_what_followed_from_a_value_follows_its_change(pair: Lab) -> None:
 def test_another_command_of_a_baseline_ends_the_approval_of_its_claims(pair: Lab) -> None:
     pair.experiments.edit("e1", command="true")
     assert [pair.experiments.get(id).status for id in ("e1", "e2")] == ["proposed", "proposed"]
-    with pytest.raises(Conflict, match="e2 rest on e1, so its metric stays"):
+    with pytest.raises(Conflict, match="e1 carries e2: it keeps its metric"):
         pair.experiments.edit("e1", metric="loss")
 
 
@@ -71,8 +73,19 @@ def test_another_command_of_a_baseline_ends_the_approval_of_its_claims(pair: Lab
         ({}, "nothing to edit"),
         ({"replicates": 1}, "so already"),
         ({"replicates": 0}, "replicates must be"),
+        ({"replicates": 2.5}, "replicates must be a whole number from 1 to 10,000, not 2.5"),
+        ({"priority": 1.5}, "priority must be a whole number"),
+        ({"tags": "abc"}, "the tags are a list of texts, not 'abc'"),
+        ({"tags": [1]}, r"the tags are a list of texts, not \[1\]"),
+        ({"title": 5}, "title must be a text, not int"),
+        ({"notes": None}, "notes must be a text, not NoneType"),
+        ({"scheduler": ["local"]}, "scheduler must be a text, not list"),
+        ({"config": "lr=1"}, "config must be a table of names, not str"),
+        ({"guards": 5}, "guards must be a list of texts, not int"),
+        ({"noise": "small"}, "noise must be a finite number, not 'small'"),
         ({"command": "a | b"}, "shell operator"),
         ({"metric": "loss"}, "e1 measures acc, not loss"),
+        ({"baseline": "e2"}, "e2 would be compared with itself"),
         ({"env": {"OPENAI_API_KEY": "sk-" + "a1B2" * 12}}, "holds a secret"),
     ],
 )
@@ -87,6 +100,47 @@ def test_the_same_claim_twice_is_refused_by_an_edit_too(pair: Lab) -> None:
     pair.experiments.propose("h1", command=f"{COMMAND} other", cost_run_hours=1.0, guards=["loss:min:0.5"])
     with pytest.raises(Conflict, match="tried before as e2"):
         pair.experiments.edit("e3", command=f"{COMMAND} warm")
+
+
+def test_no_claims_are_compared_in_a_circle(pair: Lab) -> None:
+    """Each would wait for the other's numbers, and neither verdict would rest on a measurement."""
+    pair.experiments.propose("h1", command=f"{COMMAND} other", baseline="e2")
+    pair.experiments.propose("h1", command=f"{COMMAND} third", baseline="e3")
+    with pytest.raises(UsageError, match="e2 would be compared with itself"):
+        pair.experiments.edit("e2", baseline="e4")
+    assert pair.experiments.edit("e4", baseline="e1").design.baseline == "e1"
+    assert pair.experiments.edit("e2", baseline="e4").design.baseline == "e4"
+
+
+def test_what_the_lab_sets_for_each_run_is_no_part_of_a_claim(pair: Lab) -> None:
+    with pytest.raises(UsageError, match="PERPETUAL_SEED is set by the lab"):
+        pair.experiments.propose("h1", command=f"{COMMAND} other", env={"PERPETUAL_SEED": "1"})
+    with pytest.raises(UsageError, match="PERPETUAL_RUN_DIR is set by the lab"):
+        pair.experiments.edit("e2", env={"PERPETUAL_RUN_DIR": "x"})
+    assert pair.experiments.edit("e2", env={"PERPETUAL_CONFIG_X": "1"}).env == {"PERPETUAL_CONFIG_X": "1"}
+
+
+def test_each_variable_that_a_run_gets_from_the_lab_is_refused(pair: Lab) -> None:
+    made = pair.experiments.propose(command="env", metric="loss")
+    pair.experiments.approve(made.id)
+    (run,) = pair.runs.launch(made.id)
+    pair.wait([run.id])
+    shown = {line.partition("=")[0] for line in (pair.runs.log_dir(run.id) / "stdout.log").read_text().splitlines()}
+    own = {name for name in shown - {*os.environ} if name.startswith("PERPETUAL_")}
+    assert "PERPETUAL_SEED" in own
+    for name in own:
+        with pytest.raises(UsageError, match=f"{name} is set by the lab"):
+            pair.experiments.propose("h1", command=f"{COMMAND} other", env={name: "1"})
+
+
+def test_an_undo_closes_no_circle_either(pair: Lab) -> None:
+    pair.experiments.propose("h1", command=f"{COMMAND} other", baseline="e2")
+    pair.experiments.edit("e3", baseline="e1")
+    with Lab.open(pair.root, actor="user:other") as other:
+        other.experiments.edit("e2", baseline="e3")
+    with pytest.raises(UsageError, match="e3 would be compared with itself"):
+        pair.undo()
+    assert pair.experiments.get("e3").design.baseline == "e1"
 
 
 def test_agents_edit_their_own_waiting_proposals(pair: Lab) -> None:

@@ -61,7 +61,7 @@ def test_to_improve_is_to_beat_nothing_and_at_least_is_to_beat_the_mde(lab: Lab)
     assert found.e_support == pytest.approx(math.exp(log_e_values(effects)[0]))
     assert beyond.e_support == pytest.approx(math.exp(log_e_values([effect - 0.1 for effect in effects])[0]))
     assert (found.status, beyond.status) == ("supported", "open")
-    assert (found.sentence or "").startswith("Helps: about 0.12 better, between ")
+    assert (found.sentence or "").startswith("Leans to help: about 0.12 better, between ")
     further = _claim(lab)
     _measured(lab, [1.31, 1.32, 1.33], further, tau=0.0, claim="at_least")
     assert (_found(lab, further).sentence or "").startswith("Helps by at least 0.1: about 0.32 better, between ")
@@ -138,8 +138,8 @@ def test_the_noise_of_a_baseline_of_one_run_is_taken_for_granted(lab: Lab) -> No
 @pytest.mark.parametrize(
     ("design", "words"),
     [
-        ({"items": 1}, "between 2 and"),
-        ({"baseline_runs": 0}, "between 1 and"),
+        ({"items": 1}, "--items must be a whole number from 2 to"),
+        ({"baseline_runs": 0}, "--baseline-runs must be a whole number from 1 to"),
         ({"items": 10, "kind": "binary", "baseline": 0.5}, "items belongs to"),
         ({"baseline_runs": 3, "baseline": "e1"}, "runs belongs to a number"),
         ({"paired": True}, "needs a baseline experiment"),

@@ -198,9 +198,14 @@ _HARNESSES = ("perpetual_harnesses/scaffold_check.py",)
 # Nor is what asks the MCP server for its tools, as a client would.
 _CLIENTS = ("perpetual_devkit/server_check.py",)
 # Nor is a cache that any process may build anew.
-_CACHES = ("perpetual_find/index.py", "perpetual_report/board_cache.py")
+_CACHES = ("perpetual_find/index.py", "perpetual_find/logs.py", "perpetual_find/transaction.py",
+           "perpetual_report/board_cache.py", "perpetual_mirrors/outbox.py", "perpetual_site/kept.py")  # fmt: skip
+# Nor is what starts the process that loads a tracker's library.
+_PUSHERS = ("perpetual_mirrors/starting.py",)
 # Nor is what shows a notice on the desktop.
 _NOTICES = ("perpetual_dispatch/notices.py",)
+# Nor is what reads the time of a commit.
+_COMMITS = ("perpetual_report/commits.py",)
 _INSIDES = frozenset({"_ctx", "context", "store", "_store", "transaction", "kill", "killpg", "fork", "posix_spawn"})
 _TOOLS = frozenset({"subprocess", "multiprocessing", "sqlite3", "tinydb", "dulwich", "psutil", "pynvml", "git"})
 
@@ -219,7 +224,8 @@ def _reaches(source: str) -> Iterator[str]:
 
 
 def _faces() -> list[Path]:
-    exempt = (*_READERS, *_SCRATCH, *_INSTALLERS, *_POOLS, *_OWNERS, *_HARNESSES, *_CLIENTS, *_CACHES, *_NOTICES)
+    exempt = (*_READERS, *_SCRATCH, *_INSTALLERS, *_POOLS, *_OWNERS, *_HARNESSES, *_CLIENTS, *_CACHES, *_NOTICES,
+              *_PUSHERS, *_COMMITS)  # fmt: skip
     plugins = [path for path in (ROOT / "plugins").glob("perpetual_*/**/*.py")
                if path.relative_to(ROOT / "plugins").parts[0] not in _PARTS
                and path.relative_to(ROOT / "plugins").as_posix() not in exempt]  # fmt: skip

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 
 from perpetual import Lab
-from perpetual.errors import TransientError
+from perpetual.errors import TransientError, UsageError
+from perpetual.lab.context import Context
 from perpetual.lab.engines.placing import Surveys
 from perpetual.lab.kinds import RunRow
 from perpetual.lab.runs import start
@@ -38,7 +40,7 @@ def test_a_run_that_waits_for_the_same_is_not_written_and_takes_no_lock(
         assert start.advance_queue(lab.context, Surveys(lab.context)) == ([], [])
         assert begun == []
         monkeypatch.undo()
-        assert {run.reason for run in lab.queue.waiting().items} == {"1 runs are live, and max_concurrent_runs is 1"}
+        assert {run.reason for run in lab.queue.waiting().items} == {"1 run is live, and max_concurrent_runs is 1"}
         lab.settings.set_methodology("max_concurrent_runs", "2")
         assert [change["run_id"] for change in lab.scan()["changes"]] == ["r2"]
         assert lab.runs.get("r3").reason == "2 runs are live, and max_concurrent_runs is 2"
@@ -101,3 +103,41 @@ def test_runs_of_both_arms_of_a_comparison_start_in_an_order_drawn_by_lot(projec
         assert sorted(order) == sorted([base.id, claim.id] * 6)
         turns = sum(one != next_one for one, next_one in pairwise(order))
         assert turns >= 3, order  # one after the other would turn once
+
+
+def test_of_two_processes_only_one_puts_an_experiment_after_the_other(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both would wait for ever."""
+    with opened(project) as lab:
+        first, second = (lab.experiments.propose(command=command, wall_s=60).id for command in ("true", "false"))
+        refused: list[UsageError] = []
+
+        def other() -> None:
+            with opened(project) as theirs:
+                theirs.experiments.get(first)
+                ready.set()
+                now.wait(30)
+                try:
+                    theirs.queue.after(second, [first])
+                except UsageError as problem:
+                    refused.append(problem)
+
+        ready, now, need, looks = Event(), Event(), Context.need, list[str]()
+        thread = Thread(target=other)
+        thread.start()
+        assert ready.wait(30)
+
+        def at_once(ctx: Context, kind: Any, id: str) -> Any:
+            found = need(ctx, kind, id)
+            looks.append(id)
+            if looks.count(second) == 2:  # what it comes after was read
+                monkeypatch.undo()
+                now.set()
+                thread.join(0.5)  # where it does not wait, it is through
+            return found
+
+        monkeypatch.setattr(Context, "need", at_once)
+        lab.queue.after(first, [second])
+        thread.join(30)
+        assert len(refused) == 1

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
 
 from perpetual import Lab
-from perpetual.errors import Conflict, NotPermitted, UsageError
+from perpetual.errors import Conflict, NotFound, NotPermitted, UsageError
 from perpetual.lab import doctor
 
 
@@ -132,3 +133,14 @@ def test_a_question_is_searched_by_its_subject(lab: Lab, query: str, paths: list
     lab.memory.write("notes/thesis.md", "It is no evidence for anything; the batch sizes differ.")
     lab.memory.write("notes/adam.md", "Adam beat SGD: it is the optimiser that matters.")
     assert sorted(hit.note.path for hit in lab.memory.search(query).items) == paths
+
+
+def test_a_megabyte_in_place_of_a_name_costs_no_time(project: Path) -> None:
+    """An agent's slip: each name would be compared with all of it."""
+    with Lab.open() as lab:
+        for number in range(20):
+            lab.experiments.propose(command=f"echo {number}", wall_s=60)
+        began = process_time()
+        with pytest.raises(NotFound, match="no experiment e1x"):
+            lab.experiments.get("e1" + "x y " * 250_000)
+        assert process_time() - began < 1.5

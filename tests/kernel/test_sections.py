@@ -91,6 +91,7 @@ def test_the_status_shows_the_sections_of_plugins(project: Path, registry: Calla
         assert status["sections"]["exits"]["error"] == "PartEnded: SystemExit: 3"
         assert "instead of a Section" in str(status["sections"]["words"]["error"])
         text = status_text(status)
+        assert text.startswith(f"{status['project']}\n"), "the number of events says nothing to a person"
         assert "\nClaims:\n  1 open\n" in text
         assert "\nexits:\n  failed: PartEnded: SystemExit: 3\n" in text
         assert "\x1b" not in text

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -134,6 +135,21 @@ def test_the_round_trip_is_byte_identical(worked: Lab, tmp_path: Path, name: str
         assert told == ["change notes/ü.md", "first"]
     with Lab.open(tmp_path / "other") as again:
         assert again.hypotheses.get("h3").statement == "and on it goes"
+
+
+def test_an_export_replaces_no_file_of_a_record_and_no_device(worked: Lab, tmp_path: Path) -> None:
+    """As root, a file would take the place of /dev/null itself."""
+    (tmp_path / "beside").symlink_to(worked.root / ".perpetual")
+    os.mkfifo(tmp_path / "pipe")
+    before = exported(worked)
+    for place in (worked.root / ".perpetual" / "config.yaml", tmp_path / "beside" / "store" / "journal.jsonl"):
+        with pytest.raises(UsageError, match=r"is inside a \.perpetual"):
+            worked.storage.export_file(place)
+    for place in (tmp_path / "pipe", Path("/")):
+        with pytest.raises(PerpetualError, match="it is not a regular file"):
+            worked.storage.export_file(place)
+    assert stat.S_ISFIFO((tmp_path / "pipe").lstat().st_mode)
+    assert exported(worked) == before
 
 
 def test_only_a_fresh_project_takes_an_import(worked: Lab, tmp_path: Path) -> None:

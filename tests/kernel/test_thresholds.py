@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from perpetual import Lab
 from perpetual.records import Experiment, Hypothesis
 
@@ -41,3 +43,13 @@ def test_an_event_that_names_no_earlier_value_follows_the_one_before(lab: Lab) -
     first = lab.feed.last() - 1
     default = lab.settings.methodology_at(lab.feed.last())["alpha"]
     assert [lab.settings.methodology_at(seq)["alpha"] for seq in (first - 1, first)] == [default, 0.03]
+
+
+def test_an_earlier_methodology_costs_the_events_that_set_it(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.settings.set_methodology("min_replicates", "3")
+
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("all events were read")
+
+    monkeypatch.setattr(lab.context.store, "rows", refused)
+    assert [lab.settings.methodology_at(seq)["min_replicates"] for seq in (0, 10**6)] == [2, 3]

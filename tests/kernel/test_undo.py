@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perpetual import Lab
-from perpetual.errors import Conflict
+from perpetual.errors import Conflict, NotPermitted
 
 
 @pytest.fixture
@@ -97,6 +97,20 @@ def test_everyone_takes_back_deeds_of_their_own(trial: Lab) -> None:
     assert not trial.hypotheses.get("h2").archived
 
 
+def test_an_agent_archives_what_it_added_and_nothing_else(trial: Lab) -> None:
+    trial.experiments.reject("e1", "no")
+    trial.hypotheses.add("a person's")
+    with Lab.open(trial.root, actor="mcp:codex/1") as agent:
+        agent.hypotheses.add("mine")
+        assert agent.hypotheses.archive("h2").archived
+        with pytest.raises(NotPermitted, match="added by another"):
+            agent.hypotheses.archive("h1")
+        with pytest.raises(NotPermitted, match="added by another"):
+            agent.experiments.archive("e1")
+    found = trial.hypotheses.get("h1")
+    assert (found.status, found.archived) == ("open", False)
+
+
 def test_evidence_is_never_taken_back(trial: Lab) -> None:
     trial.hypotheses.add("it helps")
     trial.evidence.add("h1", verdict="supports", why="seen elsewhere")
@@ -113,3 +127,31 @@ def test_a_hypothesis_and_its_experiment_of_one_commit_go_together(trial: Lab) -
     assert trial.undo()["subjects"] == [made.id, proposed.id]
     assert trial.experiments.get(proposed.id).status == "rejected"
     assert [item.id for item in trial.hypotheses.list(archived=False).items if item.id == made.id] == []
+
+
+def test_edits_are_taken_back_one_by_one_and_not_over_anothers_change(trial: Lab) -> None:
+    trial.experiments.edit("e1", wall_s=99.0)
+    trial.experiments.edit("e1", title="A")
+    trial.experiments.edit("e1", title="B")
+    trial.undo()
+    trial.undo()
+    trial.undo()
+    found = trial.experiments.get("e1")
+    assert (found.title, found.resources.wall_s) == ("sh -c 'echo acc: 0.9'", 86400.0)
+    trial.experiments.edit("e1", priority=1)
+    with Lab.open(trial.root, actor="user:other") as other:
+        other.queue.prioritise("e1", 5)
+    with pytest.raises(Conflict, match="edited again"):
+        trial.undo()
+    assert trial.experiments.get("e1").priority == 5
+
+
+def test_a_change_of_the_queues_order_stops_no_undo(trial: Lab) -> None:
+    """It is not among the deeds that are taken back; those before it are."""
+    trial.queue.set_state("paused")
+    trial.queue.set_group("g", 1)
+    trial.queue.join("e1", "g")
+    trial.queue.prioritise("e1", 5)
+    assert trial.undo()["what"] == "the change of the queue"
+    assert trial.queue.state() == "running"
+    assert trial.undo()["kind"] == "experiment_proposed"

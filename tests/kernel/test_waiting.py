@@ -118,7 +118,7 @@ def test_the_queue_shows_places_priorities_and_reasons(
         ("r2", 2, 0),
         ("r4", 3, 0),
     ]
-    assert {place["waits_for"] for place in places} == {"1 runs are live, and max_concurrent_runs is 1"}
+    assert {place["waits_for"] for place in places} == {"1 run is live, and max_concurrent_runs is 1"}
     capsys.readouterr()
     assert program(["queue"]) == 0
     shown = capsys.readouterr().out

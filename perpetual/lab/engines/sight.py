@@ -19,19 +19,8 @@ from perpetual.lab.kinds import EXPERIMENT, RUN, RunRow
 from perpetual.slots.scheduler import LIVING, EndUnreadable, Scheduler, Sighting
 from perpetual.toolkit.units import posix_of
 
-__all__ = [
-    "HOSTILE",
-    "aside_folders",
-    "folder_of",
-    "impossible_end",
-    "is_occupied",
-    "is_requeued",
-    "leftovers",
-    "scheduler_for",
-    "set_aside",
-    "sight",
-    "taken",
-]
+__all__ = ["HOSTILE", "aside_folders", "folder_of", "impossible_end", "is_occupied", "is_requeued", "leftovers",
+           "scheduler_for", "set_aside", "sight", "taken"]  # fmt: skip
 
 ASIDE = ".aside-"
 # What reading a folder that a run has spoilt can raise, beside the errors of Perpetual.

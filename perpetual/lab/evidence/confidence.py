@@ -28,7 +28,7 @@ from perpetual.lab.ledger.hypotheses import PRIORS
 from perpetual.lab.permissions import is_agent
 from perpetual.science.evidence import bound_of, confidence, live_rows
 from perpetual.science.rates import item_luck, luck_of_rate
-from perpetual.science.wording import sentence
+from perpetual.science.wording import more_runs, sentence
 from perpetual.toolkit.item_scores import unpack
 
 if TYPE_CHECKING:
@@ -462,6 +462,7 @@ def folded(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -> 
     label = ["established"] if decided_by == "evidence" and is_established else []
     label += [_NEEDS[needs]] if needs else []
     label += _clipped_prior(hypothesis.body["prior"])
+    verdict, more = _in_words(hypothesis, result, status, decided_by)
     said = {name: value for name, value in found.items() if name in _FIGURES} | {
         "false_alarm_bound": bound,
         "evidence_count": len(rows),
@@ -470,18 +471,24 @@ def folded(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -> 
         "status": status,
         "needs": needs,
         "decided_by": decided_by,
-        "sentence": _sentence(hypothesis, result, status, decided_by),
+        "sentence": verdict,
+        "more_runs": more,
         "together": result.said["effect"],
     }
     return cast(EvidenceFold, said)
 
 
-def _sentence(hypothesis: HypothesisRow, result: _Folded, status: str, decided_by: str | None) -> str | None:
-    """Returns the verdict in a sentence that needs no statistics; None before anything was measured."""
+def _in_words(
+    hypothesis: HypothesisRow, result: _Folded, status: str, decided_by: str | None
+) -> tuple[str | None, int | None]:
+    """Returns the verdict in a sentence that needs no statistics, and how many more runs would probably decide.
+
+    The sentence is None before anything was measured; the number for what is decided, or hardly ever will be.
+    """
     if decided_by not in (None, "evidence"):
-        return f"{status.capitalize()}, as a {decided_by} said; no runs decided it."
+        return f"{status.capitalize()}, as a {decided_by} said; no runs decided it.", None
     if not result.said["n_measured"]:
-        return None
+        return None, None
     nothing: Model = {}
     design = next(iter(result.designs.values()), nothing)
     claim = str(design.get("claim") or "improves")
@@ -489,14 +496,10 @@ def _sentence(hypothesis: HypothesisRow, result: _Folded, status: str, decided_b
         claim = "improves"  # as what older projects call so was tested
     mde = design.get("mde") if design else hypothesis.body["prediction"]["mde"]
     guards = [str(each.get("metric")) for each in result.designs.values() if each.get("guard_of")]
-    return sentence(
-        result.said,
-        status if decided_by else "open",
-        claim=claim,
-        mde=mde,
-        stale=" and ".join(result.stale),
-        guards=[*dict.fromkeys(guards)],
-    )
+    guards, shown = [*dict.fromkeys(guards)], status if decided_by else "open"
+    said = sentence(result.said, shown, claim=claim, mde=mde, stale=" and ".join(result.stale), guards=guards)
+    more = None if result.stale else more_runs(result.said, shown, claim=claim, mde=mde, guards=guards)
+    return said, more
 
 
 def _clipped_prior(prior: float) -> list[str]:
@@ -520,7 +523,8 @@ def refold(ctx: Context, tx: LabTransaction, hypothesis_id: str, rows: Sequence[
     status: str = found["status"]
     shown = (*_FIGURES, "evidence_count", "flags", "status")
     body = {**hypothesis.body, **{name: value for name, value in found.items() if name in shown}}
-    later = {name: value for name, value in found.items() if name in ("needs", "decided_by", "counting", "sentence")}
+    names = ("needs", "decided_by", "counting", "sentence", "more_runs")
+    later = {name: value for name, value in found.items() if name in names}
     # Which older records do not have.
     later["effect"] = headline(effects_of(ctx, hypothesis_id, rows), found["together"])
     later["cautions"] = cautioned(ctx, hypothesis, rows)

@@ -98,6 +98,7 @@ class Experiments(Paged[Experiment]):
         scheduler: str | None = None,
         engine: Mapping[str, object] | None = None,
         isolate: bool | None = None,
+        needs_artifacts: Sequence[str] = (),
     ) -> Experiment:
         """Proposes an experiment; what its `Specification` leaves out comes from the hypothesis's prediction.
 
@@ -116,7 +117,7 @@ class Experiments(Paged[Experiment]):
             proxy=proxy, proxy_of=proxy_of, changes=changes, underpowered=underpowered, extends=extends,
             replicates=replicates, cost_run_hours=cost_run_hours, gpus=gpus, gpu_memory_bytes=gpu_memory_bytes,
             cpus=cpus, wall_s=wall_s, no_output_s=no_output_s, memory_bytes=memory_bytes, nodes=nodes,
-            scheduler=scheduler, engine=engine, isolate=isolate,
+            scheduler=scheduler, engine=engine, isolate=isolate, needs_artifacts=needs_artifacts,
         )  # fmt: skip
         return propose.propose(self._ctx, hypothesis_id, spec, idempotency_key=idempotency_key, dry_run=dry_run)
 

@@ -60,7 +60,7 @@ def design_of(ctx: Context, hypothesis: HypothesisRow | None, spec: Specificatio
     if spec.runs_of is not None and claim is None:
         raise UsageError(f"what takes the runs of {spec.runs_of} needs a claim", hint="--metric, --direction, --mde")
     if spec.confirmation and claim is None:
-        raise UsageError("a confirmation needs a claim to confirm", hint="--metric, --direction, --mde and --baseline")
+        raise UsageError("a confirmation needs a claim", hint="--claim improves, --metric, --direction, --baseline")
     return Design(
         metric=metric,
         direction=direction,
@@ -145,8 +145,8 @@ def _claim(
         return None
     claim = claim or "improves"
     if hypothesis is None:
-        what = "an mde" if mde is not None else "a claim"
-        raise UsageError(f"{what} belongs to a claim, and a claim to a hypothesis", hint="-h HYPOTHESIS")
+        what = "an mde belongs to a claim, and a claim" if mde is not None else "a claim belongs"
+        raise UsageError(f"{what} to a hypothesis", hint="-h HYPOTHESIS")
     if claim == "any" and mde is not None:
         raise UsageError("the claim `any` is of some effect, whatever its size", hint="leave --mde out")
     needs = [("--metric", metric), ("--direction", "" if claim == "any" else direction),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from perpetual.lab.context import Context
     from perpetual.lab.kinds import ExperimentRow, LabTransaction
 
-__all__ = ["APPROVAL", "edit", "voided"]
+__all__ = ["APPROVAL", "check_no_circle", "edit", "voided"]
 
 APPROVAL = ("approved_hash", "approved_at", "approved_code", "approved_mark")
 _LABELS = {"title", "notes", "tags", "priority"}  # which no approval binds
@@ -35,9 +35,8 @@ _specification: Callable[..., Specification] = Specification  # from names that 
 
 def edit(ctx: Context, id: str, changes: Mapping[str, object]) -> Experiment:
     """Returns the experiment with other values, as `Experiments.edit` says."""
-    for name in changes:
-        if name not in _EDITED:
-            raise UsageError(unknown("field of an experiment", name, _EDITED))
+    if others := sorted(changes.keys() - {*_EDITED}):
+        raise UsageError(unknown("field of an experiment", others[0], _EDITED))
     if not changes:
         raise UsageError("nothing to edit", hint=f"perpetual edit {id} --wall 30m")
     with ctx.store.transaction() as tx:
@@ -107,7 +106,7 @@ def _check_editable(tx: LabTransaction, document: ExperimentRow, changes: Mappin
     fixed = sorted(changes.keys() & {"metric", "direction", "kind", "stop_rule", "items"})
     if users and fixed:
         names = ", ".join(item.id for item in users)
-        raise Conflict(f"{names} rest on {id}, so its {', '.join(fixed)} stays", hint=f"reject {names} first")
+        raise Conflict(f"{id} carries {names}: it keeps its {', '.join(fixed)}", hint=f"reject {names} first")
     return users
 
 
@@ -128,6 +127,7 @@ def _specified(
         return spec, {"design": design, "spec_hash": spec_hash({**body, "design": design})}
     spec = replace(spec, runs_of=body["design"].get("runs_of"))
     checked, draft = propose.checked_draft(ctx, hypothesis, spec, repeats=document.id)
+    check_no_circle(ctx, document.id, draft["design"]["baseline"])
     score = to_json(propose.first_score(ctx, draft, hypothesis))
     new: dict[str, object] = {**draft, "score": score, "spec_hash": spec_hash(draft)}
     if checked.title is None:
@@ -135,6 +135,16 @@ def _specified(
     for name in {"seen_before", "passed_over"} & body.keys():
         new.setdefault(name, [])
     return checked, new
+
+
+def check_no_circle(ctx: Context, id: str, against: float | str | None) -> None:
+    """Raises UsageError if the baseline of an experiment, or what that is compared with in turn, is itself."""
+    met = {id}
+    while isinstance(against, str):
+        if against in met:
+            raise UsageError(f"{id} would be compared with itself", hint="name another --baseline")
+        met.add(against)
+        against = ctx.need(EXPERIMENT, against).body["design"]["baseline"]
 
 
 def _as_given(body: ExperimentBody, changes: Mapping[str, object]) -> dict[str, object]:

@@ -16,6 +16,7 @@ from perpetual.lab.evidence.warnings import seen_before
 from perpetual.lab.experiments.design import design_of
 from perpetual.lab.experiments.feasibility import is_underpowered
 from perpetual.lab.experiments.learned import candidate_of
+from perpetual.lab.experiments.order import checked_needs
 from perpetual.lab.experiments.shared import taken_over
 from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, KEY, RUN, ExperimentRow, HypothesisRow, RunRow
 from perpetual.lab.ledger.experiments import ExperimentRecords, argv_of, design_key, sources_of, spec_hash
@@ -24,6 +25,7 @@ from perpetual.lab.ledger.specification import LONGEST_GIVEN_TITLE, Specificatio
 from perpetual.lab.proposals import Proposals
 from perpetual.lab.provenance import isolation
 from perpetual.records import ENDED, Experiment, Resources, Score, from_json, one_line, to_json
+from perpetual.science.wording import leans
 from perpetual.toolkit.jsoncopy import json_copy
 
 if TYPE_CHECKING:
@@ -95,7 +97,7 @@ def checked_draft(
         "env": dict(spec.env or {}),
         "cwd": spec.cwd,
         "config": json_copy({**(spec.config or {})}, "config"),
-        "resources": owner.body["resources"] if owner is not None else to_json(_resources(ctx, spec)),
+        "resources": owner.body["resources"] if owner is not None else to_json(_resources(ctx, spec, repeats)),
         "design": to_json(design),
         "hypothesis_id": hypothesis.id if hypothesis else None,
     }
@@ -115,7 +117,7 @@ def _extend(
 
     Raises:
         UsageError: if anything else is asked for beside the number of replicates.
-        Conflict: if the source still has replicates to run, or its hypothesis is decided.
+        Conflict: if the source still has replicates to run, or its hypothesis is decided for sure.
     """
     if spec.beside_extension():
         named = ", ".join(spec.beside_extension())
@@ -128,10 +130,13 @@ def _extend(
     hypothesis = ctx.need(HYPOTHESIS, body["hypothesis_id"]) if body["hypothesis_id"] else None
     if hypothesis is not None and asked_for is not None and asked_for.id != hypothesis.id:
         raise UsageError(f"{source.id} tests {hypothesis.id}, not {asked_for.id}", hint="leave out -h")
-    if hypothesis is not None and hypothesis.body["status"] in ("supported", "refuted"):
+    known = hypothesis.body if hypothesis is not None else None
+    decided = known is not None and known["status"] in ("supported", "refuted")
+    if known is not None and decided and not leans(known["status"], known["false_alarm_bound"], known.get("effect")):
+        way = "update {} --status open opens it again" if known.get("decided_by") not in (None, "evidence") else "add"
         raise Conflict(
-            f"{hypothesis.id} is {hypothesis.body['status']} at confidence {hypothesis.body['confidence']:.2f}",
-            hint=f"perpetual hypotheses update {hypothesis.id} --status open opens it again",
+            f"{known['id']} is {known['status']} at confidence {known['confidence']:.2f}",
+            hint=f"perpetual hypotheses {way.format(known['id'])}",
             code="decided",
         )
     if body["status"] not in ("complete", "analysed"):
@@ -188,7 +193,7 @@ def written(
     return ExperimentRecords(ctx).get(document.id)
 
 
-def _resources(ctx: Context, spec: Specification) -> Resources:
+def _resources(ctx: Context, spec: Specification, repeats: bool | str) -> Resources:
     no_output_s, wall_s = spec.no_output_s, spec.wall_s
     if no_output_s is None:
         no_output_s = ctx.config.methodology["no_output_s"]
@@ -210,6 +215,7 @@ def _resources(ctx: Context, spec: Specification) -> Resources:
         engine=engine,
         isolate=isolation.wanted(ctx, spec.isolate),
         worktree=isolation.worktree(ctx),
+        needs_artifacts=checked_needs(ctx, spec.needs_artifacts, str(repeats)),
     )
 
 

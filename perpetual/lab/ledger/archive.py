@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perpetual.errors import Conflict
-from perpetual.lab.kinds import EXPERIMENT
+from perpetual.errors import Conflict, NotPermitted
+from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS
+from perpetual.lab.permissions import is_same, withholds
 
 if TYPE_CHECKING:
     from perpetual.lab.context import Context
@@ -25,9 +26,13 @@ def archive(ctx: Context, kind: str, id: str, *, restore: bool) -> str:
 
     Raises:
         Conflict: for an experiment that may still run, and for a hypothesis that has such an experiment.
+        NotPermitted: for an agent and another's row.
     """
     with ctx.store.transaction() as tx:
         item = ctx.need(kind, id)
+        body = ctx.need(HYPOTHESIS, id).body if kind == "hypothesis" else ctx.need(EXPERIMENT, id).body
+        if withholds(ctx) and not is_same(ctx.actor, str(body.get("created_by") or body.get("proposed_by"))):
+            raise NotPermitted(f"{item.id} was added by another; archiving it is for a person")
         own = [*tx.find(EXPERIMENT, hypothesis_id=item.id)] if kind == "hypothesis" else [ctx.need(EXPERIMENT, item.id)]
         for other in own if not restore else ():
             if other.body["status"] in ("proposed", "approved", "active"):

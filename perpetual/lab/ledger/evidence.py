@@ -35,6 +35,7 @@ class EvidenceFold(TypedDict):
     needs: str | None
     decided_by: str | None
     sentence: str | None
+    more_runs: int | None
     together: Effect | None
 
 

@@ -71,7 +71,7 @@ def argv_of(command: str) -> tuple[str, ...]:
 # Fields that came later: where they are not used, the hashes of earlier specifications stay as they are.
 _LATER: dict[str, dict[str, object]] = {
     "resources": {"no_output_s": None, "memory_bytes": None, "nodes": None, "scheduler": None, "engine": {},
-                  "isolate": False, "worktree": None},
+                  "isolate": False, "worktree": None, "needs_artifacts": []},
     "design": {
         "on_crash": None, "confirmation": False, "proxy": None, "proxy_of": None, "changes": None,
         "underpowered": False, "null_effect": None, "items": None, "baseline_runs": None, "guards": None,
@@ -98,7 +98,10 @@ def design_key(body: Mapping[str, object]) -> str:
     found = cast("DesignKeys", body)
     parts = {"env": found["env"], "cwd": normpath(found["cwd"] or "."), "config": _plain_numbers(found["config"])}
     claims = found["design"]["claim"] is not None
-    return _digest({**parts, "command": words_of(found["command"]), "claims": claims})
+    needs = found["resources"].get("needs_artifacts") if "resources" in found else None  # other files, another design
+    return _digest(
+        {**parts, "command": words_of(found["command"]), "claims": claims, **({"needs": needs} if needs else {})}
+    )
 
 
 def command_key(body: Mapping[str, object]) -> str:
@@ -200,7 +203,8 @@ class ExperimentRecords:
         """Returns what tells its design from others: a hypothesis' experiments with the same one pool their runs."""
         design = {"claim": experiment.design.claim}
         body = {"env": experiment.env, "cwd": experiment.cwd, "config": experiment.config, "design": design}
-        return design_key({**body, "command": experiment.command})
+        resources = {"needs_artifacts": [*experiment.resources.needs_artifacts]}
+        return design_key({**body, "command": experiment.command, "resources": resources})
 
     def list(
         self,

@@ -5,7 +5,7 @@ Used by the rows of experiments, and by the operations that propose.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 
 from perpetual.errors import UsageError, unknown
@@ -22,9 +22,14 @@ _LONGEST_NOTES = 16_000
 _LONGEST_PATH = 1_000
 _LARGEST_CONFIG = 256 * 1024  # bytes of JSON
 _LARGEST_ENV = 64 * 1024
+# By the first word of a field's annotation, which is a text in this module: what its value must be, and in words.
+_TYPES = {"str": (str, "a text"), "Mapping": (Mapping, "a table of names"), "Sequence": (Collection, "a list of texts")}
+_ANY = (object, "")
 # Beyond these a number is a slip of the keyboard.
 MOST_RUN_HOURS = 1e6
 _MOST_REPLICATES = 10_000
+_SET_BY_LAB = ("ARTIFACTS", "CHECKPOINT_DIR", "CONFIG", "METRICS", "NEEDS", "PROJECT", "RUN", "RUN_DIR",
+               "RUN_NONCE", "SEED")  # fmt: skip
 _MOST_ITEMS = 1_000_000_000
 _MOST_GPUS = 10_000
 _MOST_CPUS = 100_000
@@ -87,24 +92,29 @@ class Specification:
     scheduler: str | None = None  # that starts its runs, by its provider's name; by default the configured one
     engine: Mapping[str, object] | None = None  # options of that scheduler; see `Scheduler.engine_options`
     isolate: bool | None = None  # runs start in a copy of the approved code; by default as the methodology says
+    needs_artifacts: Sequence[str] = ()  # `e3/model.pt`: files that runs of experiments leave, which it starts from
 
     def __post_init__(self) -> None:
         """Raises UsageError for a word, a number or a size that no project takes."""
         self._check_sizes()
         self._check_words()
         self._check_numbers()
-        self._check_resources()
 
     def _check_sizes(self) -> None:
+        for each in fields(self):
+            value, (kind, words) = getattr(self, each.name), _TYPES.get(str(each.type).split("[")[0].split()[0], _ANY)
+            if not isinstance(value, kind) and (value is not None or "None" not in str(each.type)):
+                # The value stays out of the message: it may be a secret.
+                raise UsageError(f"{each.name} must be {words}, not {type(value).__name__}")
         bounded(self.title or "", "the title", LONGEST_GIVEN_TITLE)
         bounded(self.notes, "the text of the notes", _LONGEST_NOTES)
         fits_text(self.command, "the command", LONGEST_COMMAND)
         fits_text(self.cwd, "the working directory", _LONGEST_PATH)
         fits_tags(self.tags)
         fits(self.config, "config", _LARGEST_CONFIG)
-        fits(self.env, "env", _LARGEST_ENV)
-        fits(self.engine, "engine", _LARGEST_ENV)
-        fits(self.proxy, "proxy", _LARGEST_ENV)
+        fits([*self.needs_artifacts], "the list of artifacts that are needed", _LARGEST_ENV)
+        for name in ("env", "engine", "proxy"):
+            fits(getattr(self, name), name, _LARGEST_ENV)
 
     def _check_words(self) -> None:
         if self.kind not in _KINDS:
@@ -116,43 +126,37 @@ class Specification:
         cwd = self.cwd
         if cwd is not None and (cwd.startswith(("/", "~")) or ".." in cwd.split("/")):
             raise UsageError(f"the working directory must lie inside the project, not {cwd}", hint="a relative path")
+        for need in self.needs_artifacts:
+            parts = need.split("/")
+            if len(parts) < 2 or {"", ".", ".."} & {*parts} or not need.isprintable() or len(need) > _LONGEST_PATH:
+                raise UsageError(f"an artifact that is needed is named as e3/model.pt, not {need!r}")
         for name, value in (self.env or {}).items():
             if not name or "=" in name or "\0" in name + value:
                 # The value stays out of the message: it may be a secret.
                 raise UsageError(f"{name!r} cannot be set as a variable of the environment", hint="as in LR=0.1")
+            if name.startswith("PERPETUAL_") and name.removeprefix("PERPETUAL_") in _SET_BY_LAB:
+                raise UsageError(f"{name} is set by the lab for each run", hint="for a seed: perpetual run ID --seed N")
 
     def _check_numbers(self) -> None:
-        if not -HIGHEST_PRIORITY <= self.priority <= HIGHEST_PRIORITY:
-            raise UsageError(f"the priority lies between -{HIGHEST_PRIORITY:,} and {HIGHEST_PRIORITY:,}")
-        for name, value, above in (("mde", self.mde, True), ("noise", self.noise, False), ("tau", self.tau, False)):
-            if value is not None:
-                finite(value, name, above=0.0 if above else None, minimum=None if above else 0.0)
-        if self.items is not None and not 2 <= self.items <= _MOST_ITEMS:
-            raise UsageError(f"the items lie between 2 and {_MOST_ITEMS:,}, not {self.items}")
-        if self.baseline_runs is not None and not 1 <= self.baseline_runs <= _MOST_ITEMS:
-            raise UsageError(f"the runs of a baseline lie between 1 and {_MOST_ITEMS:,}, not {self.baseline_runs}")
+        for name, number, above, least, most in (
+            ("mde", self.mde, 0.0, None, None), ("noise", self.noise, None, 0.0, None),
+            ("tau", self.tau, None, 0.0, None), ("the cost", self.cost_run_hours, None, 0.0, MOST_RUN_HOURS),
+            ("the wall limit", self.wall_s, 0.0, None, LONGEST_S),
+            ("the time without output", self.no_output_s, None, 1.0, LONGEST_S),
+        ):  # fmt: skip
+            if number is not None:
+                finite(number, name, above=above, minimum=least, maximum=most)
         if self.noise == 0:
-            raise UsageError(
-                "noise 0 declares that seeds make no difference", hint="leave --noise out: the runs themselves show it"
-            )
-        if self.cost_run_hours is not None:
-            finite(self.cost_run_hours, "the cost", minimum=0.0, maximum=MOST_RUN_HOURS)
-        if not 1 <= self.replicates <= _MOST_REPLICATES:
-            raise UsageError(f"replicates must be 1 to {_MOST_REPLICATES}, not {self.replicates}")
-
-    def _check_resources(self) -> None:
-        if not 0 <= self.gpus <= _MOST_GPUS:
-            raise UsageError(f"--gpus must be 0 to {_MOST_GPUS}, not {self.gpus}")
-        if self.cpus is not None and not 0 <= self.cpus <= _MOST_CPUS:
-            raise UsageError(f"--cpus must be 0 to {_MOST_CPUS}, not {self.cpus}")
-        if self.memory_bytes is not None and not 0 < self.memory_bytes <= _MOST_BYTES:
-            raise UsageError(f"--memory must be 1 to {_MOST_BYTES} bytes, not {self.memory_bytes}")
-        if self.nodes is not None and not 1 <= self.nodes <= _MOST_NODES:
-            raise UsageError(f"--nodes must be 1 to {_MOST_NODES}, not {self.nodes}")
-        if self.wall_s is not None:
-            finite(self.wall_s, "the wall limit", above=0.0, maximum=LONGEST_S)
-        if self.no_output_s is not None:
-            finite(self.no_output_s, "the time without output", minimum=1.0, maximum=LONGEST_S)
+            raise UsageError("noise 0 declares that seeds make no difference", hint="without --noise the runs show it")
+        whole: Sequence[tuple[str, object, int, int]] = (
+            ("replicates", self.replicates, 1, _MOST_REPLICATES), ("--gpus", self.gpus, 0, _MOST_GPUS),
+            ("--cpus", self.cpus, 0, _MOST_CPUS), ("--memory", self.memory_bytes, 1, _MOST_BYTES),
+            ("--nodes", self.nodes, 1, _MOST_NODES), ("priority", self.priority, -HIGHEST_PRIORITY, HIGHEST_PRIORITY),
+            ("--items", self.items, 2, _MOST_ITEMS), ("--baseline-runs", self.baseline_runs, 1, _MOST_ITEMS),
+        )  # fmt: skip
+        for what, value, lowest, highest in whole:
+            if value is not None and not (isinstance(value, int) and lowest <= finite(value, what) <= highest):
+                raise UsageError(f"{what} must be a whole number from {lowest:,} to {highest:,}, not {value}")
 
     def beside_extension(self) -> list[str]:
         """Returns what is given although more replicates of another experiment take it over from that one."""

@@ -33,7 +33,7 @@ from perpetual.slots.capture import (
     RunFacts,
     RunStart,
 )
-from perpetual.slots.scheduler import LaunchSpec
+from perpetual.slots.scheduler import LaunchError, LaunchSpec
 from perpetual.toolkit.atomic import read_file, write_atomic
 from perpetual.toolkit.contained import contained
 from perpetual.toolkit.deadline import call_bounded
@@ -94,6 +94,7 @@ def capture(ctx: Context, run: RunRow, experiment: ExperimentRow, spec: LaunchSp
 
     Raises:
         OSError: if the folder cannot be written.
+        LaunchError: if an artifact that it needs is not what was left.
     """
     patterns = tuple(ctx.config.methodology["protected_paths"])
     start = RunStart(
@@ -107,8 +108,14 @@ def capture(ctx: Context, run: RunRow, experiment: ExperimentRow, spec: LaunchSp
         frozenset(experiment.body["env"]),
         patterns,
         tuple(ctx.config.methodology["code_ignore"]),
+        tuple(needs := run.body.get("needs", [])),
     )
     facts, versions, problems = _facts_of(ctx, start)
+    if needs and facts.get("needs") != needs:
+        why = (
+            facts.get("needs") or "the plugin artifacts is off, or failed, which hands over what a run needs of others"
+        )
+        raise LaunchError(f"{run.id}: {why}")
     unwatched = {"patterns": [*patterns], "sha256": None, "files": None, "unmatched": None, "problems": []}
     document = {
         "schema": SCHEMA,

@@ -118,14 +118,14 @@ class CodeCheck:
     def is_other(self, experiment: ExperimentRow) -> bool:
         """Returns whether an approved experiment may be approved anew.
 
-        Its code is other than approved, or was not recorded.
+        Its code is other than approved, or was not recorded. The copy of an isolated one may be gone or altered.
         """
         body = experiment.body
         if body["status"] in ("proposed", "rejected", "expired") or body.get("approved_hash") != spec_hash(body):
             return False
         argv, before = self._command_of(body), CodeState.of(body.get("approved_code"))
-        if argv is None:
-            return False
+        if argv is None or body["resources"].get("isolate"):
+            return argv is not None
         try:
             if before is None:
                 now = self.state_of(experiment)

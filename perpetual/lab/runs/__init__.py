@@ -163,17 +163,21 @@ class Runs(Paged[Run]):
         every: bool = False,
         seed: int | None = None,
         gpus: Sequence[int] = (),
+        isolate: bool = False,
     ) -> RunPlan:
         """Returns what `launch` would do with the same arguments, or raises what it would raise, without doing it.
 
         Returns:
             `{experiment_id, attempt, replicates, seeds, argv, cwd, wall_s, gpu_hours, run_hours, waits_for,
             code_changed}`; the hours are the worst case that each run reserves, `waits_for` what the first of them
-            would wait for, or None, and `code_changed` what of the code has changed since the approval, or None.
+            would wait for, or None, and `code_changed` what of the code has changed since the approval, or None; with
+            `isolate` also `isolated`, the copy that would be made.
         """
         from perpetual.lab.runs import launch
 
-        return launch.plan(self._ctx, experiment_id, command=command, every=every, seed=seed, gpus=gpus)
+        return launch.plan(
+            self._ctx, experiment_id, command=command, every=every, seed=seed, gpus=gpus, isolate=isolate
+        )
 
     def retry(self, run_id: str, *, idempotency_key: str | None = None) -> Run:
         """Starts a new attempt of a run that ended without a result, with the same seed.

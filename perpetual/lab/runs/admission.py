@@ -21,7 +21,7 @@ from perpetual.science.strategies import uniform
 from perpetual.slots.placement import Lease, QueuedRun, Waits
 from perpetual.slots.scheduler import LaunchError
 from perpetual.toolkit.platform import available_cpus, memory_bytes
-from perpetual.toolkit.units import shown_bytes
+from perpetual.toolkit.units import counted, shown_bytes
 
 if TYPE_CHECKING:
     from perpetual.lab.bodies import ExperimentBody
@@ -163,7 +163,7 @@ def held_back(ctx: Context, experiment: ExperimentRow, moment: Moment, run: RunR
         return why
     most = ctx.config.methodology["max_concurrent_runs"]
     if len(moment.live) >= most:
-        return f"{len(moment.live)} runs are live, and max_concurrent_runs is {most}"
+        return f"{counted(len(moment.live), 'run is', 'runs are')} live, and max_concurrent_runs is {most}"
     if not is_of_this_machine(ctx, scheduler_name(ctx, experiment)):
         return None
     return _lacks(ctx, experiment, moment, "cpus") or _lacks(ctx, experiment, moment, "memory_bytes")

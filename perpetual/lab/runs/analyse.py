@@ -59,8 +59,9 @@ def _analyse_run(ctx: Context, analysers: list[tuple[str, Analyser]], run: RunRo
             _note(ctx, f"{_folder(ctx)}/{run.id}.md", found.text, "failure_pattern", f"analysis:{run.id}")
     with ctx.store.transaction() as tx:
         fresh = ctx.need(RUN, run.id)
-        RunRecords(ctx).change(tx, fresh, {"analysed": True, "analysis": summaries})
-        ExperimentRecords(ctx).fold(tx, experiment.id)
+        if not fresh.body.get("analysed"):  # else another process was quicker
+            RunRecords(ctx).change(tx, fresh, {"analysed": True, "analysis": summaries})
+            ExperimentRecords(ctx).fold(tx, experiment.id)
 
 
 def _conclude(ctx: Context, analysers: list[tuple[str, Analyser]], hypothesis: HypothesisRow) -> None:
@@ -81,7 +82,8 @@ def _conclude(ctx: Context, analysers: list[tuple[str, Analyser]], hypothesis: H
             _note(ctx, path, found.text, "episodic_case", key)
     with ctx.store.transaction() as tx:
         fresh = ctx.need(HYPOTHESIS, record.id)
-        tx.put(HYPOTHESIS, record.id, {**fresh.body, "noted": record.status}, expect_revision=fresh.revision)
+        if fresh.body.get("noted") != record.status:
+            tx.put(HYPOTHESIS, record.id, {**fresh.body, "noted": record.status}, expect_revision=fresh.revision)
 
 
 def _folder(ctx: Context) -> str:

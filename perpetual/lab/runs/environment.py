@@ -19,6 +19,7 @@ from perpetual.lab.kinds import RunRow
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.toolkit import confined
 from perpetual.toolkit.atomic import write_atomic
+from perpetual.toolkit.causes import KEPT_BY_NAME
 from perpetual.toolkit.run_folder import NONCE_VARIABLE
 from perpetual.toolkit.secret import follow
 
@@ -28,7 +29,7 @@ _FOLDER = "environments"
 _LARGEST_BYTES = 16 << 20
 _DROPPED = (*approval_tokens.FOR_A_SERVER, NONCE_VARIABLE, "PERPETUAL_TRUSTED")
 _UNKNOWN = "the environment in which it was queued is not known (perpetual kill {0}, then perpetual retry {0})"
-_LACKING = "needs {}, which is kept by name only (perpetual scan where it is exported, or set run_secrets)"
+_LACKING = f"needs {{}}, which is {KEPT_BY_NAME} (perpetual scan where it is exported, or set run_secrets)"
 
 
 def keep(ctx: Context) -> str:

@@ -17,11 +17,12 @@ from perpetual.lab.ledger.experiments import ExperimentRecords, argv_of
 from perpetual.lab.ledger.runs import SEEDS, RunRecords, seed_of
 from perpetual.lab.permissions import for_agent
 from perpetual.lab.provenance.code_check import Changed, CodeCheck, accepted_of, accepted_values, require_same
-from perpetual.lab.provenance.isolation import keep, kept_for, marked
+from perpetual.lab.provenance.isolation import code_root, isolation_of, keep, kept_for, marked
 from perpetual.lab.runs.admission import Moment, check_machine, room
 from perpetual.lab.runs.environment import keep as keep_environment
 from perpetual.lab.runs.environment import tidy
 from perpetual.lab.runs.launch_spec import spec_of
+from perpetual.lab.runs.order import keep_moving
 from perpetual.lab.runs.start import start, start_many, wanted_gpus
 from perpetual.records import ENDED, Run, from_json
 from perpetual.slots.placement import Waits
@@ -37,7 +38,7 @@ __all__ = ["launch", "plan", "plan_retry", "requeued", "reserve", "retry", "try_
 
 # What the next attempt of a job that its engine has started anew shares with the one before.
 _KEPT = ("nonce", "spec_hash", "launcher", "grace_s", "cancelled_by", "cancel_grace_s", "on_overrun", "gpus",
-         "gpu_numbers", "shares_folder", "isolated", "kept",
+         "gpu_numbers", "shares_folder", "isolated", "needs", "kept",
          "kept_mark", "git", "provenance_sha256", "versions", "tainted", "environment")  # fmt: skip
 
 
@@ -105,6 +106,7 @@ def launch(
     step("launch:reserved")
     started = start_many(ctx, made, surveys)
     tidy(ctx)
+    keep_moving(ctx)
     return [from_json(Run, run.body) for run in started]
 
 
@@ -201,6 +203,7 @@ def plan(
     every: bool = False,
     seed: int | None = None,
     gpus: Sequence[int] = (),
+    isolate: bool = False,
 ) -> RunPlan:
     """Returns what `launch` would do, its refusals included, without doing it, as `Runs.plan` says."""
     ctx.redaction.refuse_command(command)
@@ -212,7 +215,11 @@ def plan(
     changed = None if is_typed else require_same(ctx, CodeCheck(ctx), experiment)
     missing = _open_replicates(ctx, experiment)
     wish = _Wish(1, seed, gpus, seed is not None, changed)
-    return _planned(ctx, experiment, spec, missing if every else missing[:1], wish, surveys)
+    found = _planned(ctx, experiment, spec, missing if every else missing[:1], wish, surveys)
+    if isolate and not experiment.body["resources"].get("isolate"):
+        part = isolation_of(ctx, code_root(ctx, experiment.body))
+        found["isolated"] = part.preview(argv_of(experiment.body["command"] or ""))
+    return found
 
 
 def plan_retry(ctx: Context, run_id: str) -> RunPlan:
@@ -455,6 +462,7 @@ def _planned(
         **worst,
         "waits_for": got.reason if isinstance(got, Waits) else None,
         "code_changed": wish.changed.text if wish.changed else None,
+        "isolated": None,
     }
 
 

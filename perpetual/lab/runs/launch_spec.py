@@ -21,7 +21,7 @@ from perpetual.lab.runs.environment import of_run
 from perpetual.slots.scheduler import LaunchError, LaunchSpec, Scheduler
 from perpetual.toolkit.atomic import dump_json, write_atomic
 from perpetual.toolkit.confined import make_folder
-from perpetual.toolkit.run_folder import ARTIFACTS, CHECKPOINTS, NONCE_VARIABLE
+from perpetual.toolkit.run_folder import ARTIFACTS, CHECKPOINTS, NEEDS, NONCE_VARIABLE
 
 __all__ = ["prepare", "spec_of"]
 
@@ -60,7 +60,10 @@ def spec_of(
         "PYTHONUNBUFFERED": "1",
         **variables(ctx, experiment, gpus, run),
     }
-    environment.pop(NONCE_VARIABLE, None)  # of the run that this process may be part of
+    for name in (NONCE_VARIABLE, "PERPETUAL_NEEDS"):
+        environment.pop(name, None)  # of the run that this process may be part of
+    if resources.get("needs_artifacts"):
+        environment["PERPETUAL_NEEDS"] = str(log_dir / NEEDS)
     nonce = run.body.get("nonce") if run else None
     if nonce is not None:
         environment[NONCE_VARIABLE] = nonce

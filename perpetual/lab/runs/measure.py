@@ -90,7 +90,8 @@ def histories(
 ) -> dict[str, MetricHistory]:
     """Returns the histories of a run's metrics, as `Runs.curves` says."""
     run = ctx.need(RUN, run_id)
-    folder = _folder_of(ctx, run, run.body["started_at"])
+    ended = run.body.get("ended_at")
+    folder = replace(_folder_of(ctx, run, run.body["started_at"]), ended_at_s=posix_of(ended) if ended else None)
     found: dict[str, MetricHistory] = {}
     problem: Exception | None = None
     for _, reader in sorted(ctx.parts("metric_reader"), key=lambda pair: not is_bundled(pair[0])):

@@ -26,6 +26,7 @@ from perpetual.lab.runs.analyse import analyse as put_into_words
 from perpetual.lab.runs.environment import tidy
 from perpetual.lab.runs.gpu_notes import note_gpus
 from perpetual.lab.runs.launch import requeued, reserve_anew
+from perpetual.lab.runs.order import keep_moving
 from perpetual.lab.runs.settle import Ending, found_end, refold_cautions, settle, verdict_of
 from perpetual.lab.runs.start import advance_queue
 from perpetual.lab.runs.time_limit import end_overdue, note_overrun
@@ -40,19 +41,8 @@ from perpetual.toolkit.units import posix_of
 if TYPE_CHECKING:
     from perpetual.documents.runs import Change, Scanned
 
-__all__ = [
-    "as_seen",
-    "catch_up",
-    "find_again",
-    "is_in_hand",
-    "is_supervised_here",
-    "look",
-    "look_at",
-    "may_be_late",
-    "no_changes",
-    "record",
-    "scan",
-]
+__all__ = ["as_seen", "catch_up", "find_again", "is_in_hand", "is_supervised_here", "look", "look_at", "may_be_late",
+           "no_changes", "record", "scan"]  # fmt: skip
 
 _LONGEST_LAUNCH_S = 600.0  # for which a launcher on another machine is taken to live
 # For which lost runs a scheduler is asked again: the newest, for some days.
@@ -97,6 +87,7 @@ def scan(ctx: Context, *, first: Collection[str] = (), tell: Callable[[], object
     note_gpus(ctx, surveys)
     begun, problems = advance_queue(ctx, surveys)
     tidy(ctx)
+    keep_moving(ctx)
     answer["changes"] += [_change(run, "queued") for run in begun]
     answer["problems"] += problems
     try:

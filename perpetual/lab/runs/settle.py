@@ -132,7 +132,7 @@ def settle(ctx: Context, tx: LabTransaction, run: RunRow, end: Ending) -> tuple[
     if status == "done" and design["metric"] and value is None:
         there = design["metric"] in values
         reason = f"no_metric: {design['metric']} " + (
-            f"is not a finite number ({metrics[design['metric']].source})"
+            f"is NaN, infinite, beyond 1e100 or printed with a comma ({metrics[design['metric']].source})"
             if there
             else f"was not found in the run's output{did_you_mean(design['metric'], values)}"
         )

@@ -26,6 +26,7 @@ from perpetual.lab.provenance.code_check import CodeCheck, accepted_of, reason_o
 from perpetual.lab.runs.admission import Moment, held_back, room
 from perpetual.lab.runs.environment import lacking
 from perpetual.lab.runs.launch_spec import prepare, spec_of
+from perpetual.lab.runs.order import needed
 from perpetual.records import Run, from_json
 from perpetual.slots.placement import Lease, Waits
 from perpetual.slots.scheduler import LIVING, Launched, LaunchError, LaunchSpec, Scheduler, Sighting
@@ -316,6 +317,7 @@ def _take_turn(ctx: Context, tx: LabTransaction, run: RunRow, experiment: Experi
         "grace_s": ctx.config.methodology["kill_grace_s"],
         # The rule that it starts under, and keeps. A declared one goes before the methodology's.
         "on_overrun": "kill" if is_limited else ctx.config.methodology["on_overrun"],
+        **({"needs": needs} if (needs := needed(ctx, experiment, run.body["replicate"])) else {}),
         "isolated": (folder := isolation.wanted_folder(ctx, experiment, run)),
         "shares_folder": folder is None and _mark_neighbours(ctx, tx, run, experiment),
     }

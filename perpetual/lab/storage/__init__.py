@@ -1,7 +1,6 @@
 """`lab.storage`: what the store holds and weighs, and moving it: export, import, migration, compaction.
 
-Export is a text that every store can write and read: JSON lines, the rows by kind and number with their revisions and
-commits, under a header and above a checksum. The same record gives the same bytes, whatever store it lies in.
+Any store reads and writes an export: JSON lines, rows in order between header and checksum. One record gives one text.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from perpetual.lab.plugin_kinds import KnownKind, reference_of
 from perpetual.slots.kinds import value_problem
 from perpetual.slots.store import Row, StoreBase, StoreKind, StoreMeta
 from perpetual.toolkit.atomic import fsync_dir
+from perpetual.toolkit.confined import is_inside, look
 from perpetual.toolkit.filesystems import file_sizes
 from perpetual.toolkit.foreign import DEEPEST, parse_json
 from perpetual.toolkit.jsoncopy import json_copy
@@ -45,10 +45,9 @@ if TYPE_CHECKING:
 __all__ = ["EXPORT_SCHEMA", "Storage"]
 
 EXPORT_SCHEMA = "perpetual.export/1"
-# What a new project holds before anybody has done anything; an import may replace it.
 _BEYOND = 2**63  # what databases count to
 _DEEPEST = 2 * DEEPEST  # levels of an exported line: what a specification may hold, and its place in the row
-_INITIAL = ("event", "setting", "key", "fold")
+_INITIAL = ("event", "setting", "key", "fold")  # what a new project holds before any deed; an import may replace it
 
 
 class Storage:
@@ -157,11 +156,14 @@ class Storage:
         """Writes the same into a file, which is there whole or not at all; answers its `path` too.
 
         Raises:
-            PerpetualError: if it cannot be written.
+            PerpetualError: if it cannot be written; a UsageError inside a `.perpetual`, whose files are not its own.
         """
         target = named_path(path)
-        beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        if is_inside(os.path.realpath(target)):
+            raise UsageError(f"{target} is inside a .perpetual", hint="choose another place with -o")
         try:
+            look(target)  # a folder, a device or a pipe is not replaced by a file
+            beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
             try:
                 with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
                     answer = self.export(stream)
@@ -171,9 +173,8 @@ class Storage:
             finally:
                 beside.unlink(missing_ok=True)
         except OSError as problem:
-            raise PerpetualError(
-                f"{target} cannot be written: {problem.strerror or problem}", hint="choose another place with -o"
-            ) from problem
+            why = f"{target} cannot be written: {problem.strerror or problem}"
+            raise PerpetualError(why, hint="choose another place with -o") from problem
         return {"path": str(target), **answer}
 
     def import_file(self, path: str | Path, *, dry_run: bool = False) -> StoreImport:

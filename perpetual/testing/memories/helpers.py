@@ -60,6 +60,7 @@ START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 PATIENCE_S = 30.0  # what is waited for comes at once; this only bounds a failing test
 KNOWN_INTENTS = 60
 SEED = 20260301  # of what is chosen at random
+_MOST = 3000  # commits of a note: where a disk is quick, four processes make 2,000 before they are killed
 
 CONTENTS: tuple[str, ...] = (
     "", " ", "\n", "no line end", "two\r\nDOS lines\r\n", "old\rMac", "blanks \t \nat the end  \n\n\n", "\ufeffmark",
@@ -108,7 +109,7 @@ def put(memory: Memory, intent: int, content: str | None = None, path: str = PAT
     return memory.commit(**given_of(intent, content, path, **other))
 
 
-def ids_of(memory: Memory, path: str = PATH, limit: int = 1000) -> list[str]:
+def ids_of(memory: Memory, path: str = PATH, limit: int = _MOST) -> list[str]:
     """Returns the commits of a note, newest first."""
     return [one.commit for one in memory.history(path, limit)]
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import random
 import re
 from typing import Any
 
 import pytest
 
 from perpetual.science import judge
-from perpetual.science.wording import sentence
+from perpetual.science.wording import SURE, leans, more_runs, sentence
 
 BASE = [{"value": value} for value in (0.10, -0.12, 0.05, -0.03, 0.02, -0.08)]
 
@@ -46,6 +48,26 @@ def test_the_head_says_what_was_tested(values: list[float], claim: dict[str, Any
     assert told(values, **claim).startswith(start)
 
 
+def test_a_verdict_leans_where_its_interval_holds_no_effect() -> None:
+    """Of few pairs the interval is wider than the e-value says: both are true, and the sentence is the weaker one."""
+    base = [{"value": value, "seed": seed} for seed, value in enumerate((0.506, 0.507, 0.5))]
+    for values, head in (((0.646, 0.645, 0.65), "Leans to help"), ((0.346, 0.345, 0.35), "Leans to harm")):
+        runs = [{"value": value, "seed": seed} for seed, value in enumerate(values)]
+        found = judge({"direction": "max", "paired": True}, base, runs, {})
+        effect = found["effect"]
+        assert effect is not None
+        assert effect["low"] is not None
+        assert effect["high"] is not None
+        assert effect["low"] < 0 < effect["high"]
+        assert max(found["e_support"], found["e_refute"]) > 20
+        assert sentence(found, found["status"]).startswith(f"{head}: ")
+
+
+def test_runs_that_ignore_their_seed_ask_for_no_further_run() -> None:
+    said = told([0.3, 0.3, 0.3], 0.1, mde=None)
+    assert said == "Undecided: the noise is not known, as all runs measured the same; do they use PERPETUAL_SEED?"
+
+
 def test_harm_is_said_only_where_the_effect_is_known_to_be_below_nothing() -> None:
     """A refuted claim of an effect may be of one that is there, and too small."""
     small = told([0.05, 0.12, 0.01, 0.08, 0.06], claim="any")
@@ -57,20 +79,71 @@ def test_the_bound_is_that_of_the_verdict() -> None:
     values = [0.62, 0.55, 0.70, 0.58]
     found = judge({"mde": 0.3, "direction": "max"}, BASE, [{"value": value} for value in values], {})
     said = sentence(found, "supported", mde=0.3)
-    assert said.endswith(f"a false claim would look this good in at most 1 of {int(found['e_support'])} labs.")
+    assert _labs(said, "a false claim would look this good") <= found["e_support"]
     against = judge({"mde": 0.3, "direction": "max"}, BASE, [{"value": -value} for value in values], {})
     said = sentence(against, "refuted", mde=0.3)
-    assert said.endswith(f"a true effect of 0.3 would look this bad in at most 1 of {int(against['e_refute'])} labs.")
+    assert _labs(said, "a true effect of 0.3 would look this bad") <= against["e_refute"]
     none = judge({"direction": "max"}, BASE, [{"value": -value} for value in values], {})
     assert "a true claim would look this bad" in sentence(none, "refuted")
+
+
+def _labs(said: str, what: str) -> int:
+    """The number of labs in a sentence, which has two digits at most."""
+    found = re.search(rf"; {what} in at most 1 of ([\d,]+) labs\.$", said)
+    assert found is not None, said
+    assert len(found[1].replace(",", "").rstrip("0")) <= 2, "more digits than anybody could stand for"
+    return int(found[1].replace(",", ""))
+
+
+def test_no_bound_is_said_that_only_the_model_holds() -> None:
+    assert "in at most 1 of 10,000 labs" in told([5.0, 5.01, 5.02, 5.03, 5.01, 5.02])
+
+
+def test_a_lean_says_how_many_runs_would_make_it_sure() -> None:
+    """It is decided, and still more runs are worth something."""
+    said = told([0.21, 0.35, 0.16], mde=0.1)
+    assert re.search(r" labs; \d+ more runs? like these: 80% chance to make it sure\.$", said), said
+    assert "make it sure" not in told([0.62, 0.55, 0.70, 0.58])
+    assert "make it sure" not in told([0.05, 0.12, 0.01]), "a refuted claim needs no more runs"
+    clear, wide = {"low": 0.1, "high": 0.3}, {"low": -0.1, "high": 0.3}
+    assert leans("supported", 0.06, clear)
+    assert leans("supported", 0.05, wide), "its interval holds 0"
+    sure = [("supported", 0.05, clear), ("supported", None, wide), ("open", 0.5, wide), ("refuted", 0.05, wide)]
+    assert not any(leans(*said) for said in sure)
 
 
 def test_an_open_claim_says_how_many_runs_would_decide() -> None:
     assert "more runs like these: 80% chance to decide." in told([0.16, 0.1, 0.2], tau=0.0)
     assert told([0.15, 0.1, 0.2, 0.15], [{"value": v} for v in (0.4, -0.4)]).endswith("would hardly decide.")
+    few = told([3.0, 3.4, 2.7], [{"value": v} for v in (0.4, -0.4)], mde=None)
+    assert few.endswith("would hardly make it sure: the baseline needs more than its 2 runs."), few
     rate = told([1, 0, 1], 0.5, kind="binary")
     assert rate.endswith("; more runs are needed."), "a rate's noise needs no further run to be known"
     assert "stale" not in rate
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_baseline", [2, 3, 4, 8])
+def test_so_many_more_runs_decide_as_often_as_is_said(n_baseline: int) -> None:
+    """Whatever the effect, as far as one noise for both arms goes; the runs are drawn anew in each world."""
+    draw, asked = random.Random(n_baseline), {"metric": "acc", "direction": "max", "claim": "improves", "mde": 1.0}
+
+    def drawn(mean: float, n: int) -> list[dict[str, Any]]:
+        return [{"value": draw.gauss(mean, 1.0)} for _ in range(n)]
+
+    said = came = 0
+    for world in range(3000):
+        effect = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 15.0, 30.0)[world % 9]
+        base, runs = drawn(0.0, n_baseline), drawn(effect, 2 + world % 3)
+        found = judge(asked, base, runs, {})
+        more = more_runs(found, found["status"], mde=1.0)
+        if more is None:
+            continue
+        later = judge(asked, base, runs + drawn(effect, more), {})
+        said += 1
+        came += later["status"] != "open" if found["status"] == "open" else later["e_support"] >= SURE
+    assert came >= 0.8 * said - 2 * math.sqrt(0.16 * said), (came, said)
+    assert n_baseline == 2 or said > 50
 
 
 def test_large_numbers_are_written_out() -> None:

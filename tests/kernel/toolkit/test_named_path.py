@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -30,3 +31,8 @@ def test_a_project_is_created_where_it_is_opened(monkeypatch: pytest.MonkeyPatch
 def test_an_impossible_path_is_a_usage_error(named: str, deed: Callable[[str], object]) -> None:
     with pytest.raises(UsageError, match=r"there is no user '~|holds a NUL"):
         deed(named)
+
+
+def test_what_is_no_text_is_no_path() -> None:
+    with pytest.raises(UsageError, match="5 is no path"):
+        named_path(cast("str", 5))  # as a caller without types may

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -47,6 +47,18 @@ def test_each_call_writes_one_line(log_file: Path) -> None:
         {"loss": 2.25, "note": "über\n\ud800", "tags": ["a", None, True], "lr": {"a": {"b": [1, 0.1]}, "3": 4}},
     ]
     assert log_file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_dict_is_logged_as_its_values(log_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the users of other loggers write it; a misuse ends no training either."""
+    perpetual.log({"val/loss": 2.5, "step": 1}, step=2)
+    perpetual.log({})
+    perpetual.log(table=3)
+    assert [json.loads(line) for line in log_file.read_text().splitlines()] == [
+        {"val/loss": 2.5, "step": 2}, {}, {"table": 3}
+    ]  # fmt: skip
+    perpetual.log(cast("dict[str, object]", 3.5))  # a slip in a training script
+    assert "the run goes on" in capsys.readouterr().err
 
 
 def test_outside_a_run_nothing_happens(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -151,6 +163,28 @@ def test_a_line_torn_just_before_ours_swallows_no_other(log_file: Path, monkeypa
     lines = log_file.read_bytes().splitlines()
     assert lines[0] == b'{"step": 1}'
     assert lines[-1] == b'{"step": 3}'
+
+
+def test_foreign_code_never_reaches_the_training(log_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Changing(dict[str, int]):
+        def items(self) -> Any:
+            raise RuntimeError("dictionary changed size during iteration")
+
+    class Name:
+        def __str__(self) -> str:
+            raise ValueError("no")
+
+    class Text(str):
+        def __str__(self) -> str:
+            raise ValueError("no")
+
+    perpetual.log(a=Changing(x=1), b={Name(): 1}, c=[{Name(): 1}, 2], loss=0.5)
+    (row,) = _rows(log_file)
+    kept = {"type": "dict", "text": "no JSON: ValueError"}
+    assert row == {"a": {"type": "Changing", "text": "no JSON: RuntimeError"}, "b": kept, "c": [kept, 2], "loss": 0.5}
+    perpetual.log(text=[Text("x")], loss=1.0)
+    perpetual.log(text=Text("x"))
+    assert len(_rows(log_file)) >= 2
 
 
 def test_threads_and_forks_do_not_mix(log_file: Path) -> None:

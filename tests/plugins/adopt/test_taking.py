@@ -237,9 +237,10 @@ def test_outside_a_project_the_way_is_named(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_a_hundred_thousand_rows_in_bounded_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows", [20_000, pytest.param(100_000, marks=pytest.mark.soak)])
+def test_many_rows_in_bounded_memory(tmp_path: Path, rows: int) -> None:
     Lab.init(tmp_path, name="large", store="sqlite").close()
-    table(tmp_path / "results.tsv", 100_000)
+    table(tmp_path / "results.tsv", rows)
     # Not by getrusage: its peak would be that of the process which started this one.
     measure = (
         "import sys; from perpetual.cli.app import run; code = run(['adopt']);"
@@ -254,5 +255,5 @@ def test_a_hundred_thousand_rows_in_bounded_memory(tmp_path: Path) -> None:
     assert told[0].endswith("records"), "progress is told on standard error"
     assert int(told[-1]) < 200 * 1024, "kilobytes"
     with Lab.open(tmp_path) as lab:
-        assert lab.hypotheses.get("h1").evidence_count == 100_000
+        assert lab.hypotheses.get("h1").evidence_count == rows
         assert lab.evidence.refold(check=True) == []

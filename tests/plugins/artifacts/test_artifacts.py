@@ -10,14 +10,15 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from perpetual import Lab
-from perpetual.api import RunEnd
+from perpetual.api import NotPermitted, RunEnd
 from perpetual.cli.app import run as command
 from perpetual.records import Run
-from perpetual_artifacts import listing, retention
+from perpetual_artifacts import listing, report_section, retention
 from tests.support import until
 
 Start = Callable[..., Run]
@@ -65,6 +66,13 @@ def test_a_folder_that_was_replaced_by_a_link_lists_nothing(lab: Lab, start: Sta
     """What lies behind the link is another's, however many files there are."""
     found = start("a = os.environ['PERPETUAL_ARTIFACTS']; os.rmdir(a); os.symlink('/etc', a)\n")
     assert (found.status, found.artifacts) == ("done", ())
+
+
+def test_a_name_forges_no_line(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+    found = start("(pathlib.Path(os.environ['PERPETUAL_ARTIFACTS']) / 'a\\nr9  done').write_text('')\n")
+    assert command(["runs", found.id]) == 0
+    shown = capsys.readouterr().out
+    assert "artifacts/a r9 done: 0 bytes" in shown
 
 
 def test_hostile_names_and_too_many_files_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +148,9 @@ def test_a_preempted_run_is_warned_ended_and_tried_again(lab: Lab, start: Start)
     assert not lab.runs.live(), "what a caller ends is not tried again"
 
 
-def test_the_policy_removes_what_it_says_and_nothing_of_a_live_replicate(lab: Lab, start: Start) -> None:
+def test_the_policy_removes_what_it_says_and_nothing_of_a_live_replicate(
+    lab: Lab, start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Each removal is an event; the record keeps the hash."""
     program = (
         "open(os.environ['PERPETUAL_CHECKPOINT_DIR'] + '/c', 'w').write('cc')\n"
@@ -160,6 +170,7 @@ def test_the_policy_removes_what_it_says_and_nothing_of_a_live_replicate(lab: La
     lab.wait([again.id], timeout_s=30)
     (lab.root / "job.py").write_text("import time; time.sleep(60)")
     live = lab.runs.retry(again.id)
+    assert after(400, dry_run=True) == [(done.id, "checkpoints")]
     assert after(400) == [(done.id, "checkpoints")]
     assert after(400) == [], "nothing is removed twice"
     lab.runs.kill(live.id, grace_s=0)
@@ -169,6 +180,12 @@ def test_the_policy_removes_what_it_says_and_nothing_of_a_live_replicate(lab: La
     assert sorted(after(2)) == [(done.id, "artifacts"), (failed.id, "artifacts"), (again.id, "artifacts")]
     events = [(event.subject, event.payload["what"]) for event in lab.events() if event.kind == "artifacts.removed"]
     assert len(events) == 5
+    assert {
+        item["removed"] for item in cast("list[dict[str, object]]", report_section.build({}).data(lab)["items"])
+    } == {True}
+    capsys.readouterr()
+    assert command(["runs", done.id]) == 0
+    assert "its artifacts are not there any longer" in capsys.readouterr().out
     assert lab.runs.get(done.id).artifacts[0]["sha256"] == hashlib.sha256(b"a").hexdigest()
     assert not [name for name in os.listdir(folder[done.id]) if name.startswith(".gc-")]
     assert lab.storage.verify() == []
@@ -195,3 +212,5 @@ def test_gc_is_for_a_person(project: Path, monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setenv("CLAUDECODE", "1")
     assert command(["gc", "--yes"]) == 4
     assert command(["gc", "--dry-run"]) == 0
+    with Lab.open(project, actor="user:me") as lab, pytest.raises(NotPermitted):
+        retention.collect(lab)

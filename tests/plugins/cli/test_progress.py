@@ -62,10 +62,23 @@ def test_a_terminal_is_drawn_on_and_plain_output_has_a_line_for_each_end(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
+
+    class Watched(Terminal):
+        """Lets the run end once it was drawn, however long that takes."""
+
+        def write(self, text: str) -> int:
+            length = super().write(text)
+            if "0 of 1 done" in self.getvalue():
+                drawn.touch()
+            return length
+
     for plain in (False, True):
-        screen = Terminal()
+        screen, drawn = Watched(), project / f"drawn-{plain}"
+        if plain:  # nothing is drawn
+            drawn.touch()
+        wait = f"for i in $(seq 400); do [ -e {drawn} ] && break; sleep 0.05; done"
         with Lab.open(project) as lab, monkeypatch.context() as patch:
-            id = lab.experiments.propose(command=f"sh -c 'sleep 0.3; echo acc: {plain:d}'", metric="acc").id
+            id = lab.experiments.propose(command=f"sh -c '{wait}; echo acc: {plain:d}'", metric="acc").id
             lab.experiments.approve(id)
             started = lab.runs.launch(id)
             patch.setattr(sys, "stderr", screen)
@@ -90,6 +103,15 @@ def test_no_color_a_dumb_terminal_and_a_pipe_are_plain(monkeypatch: pytest.Monke
     monkeypatch.setenv("NO_COLOR", "1")
     assert is_plain()
     monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("PERPETUAL_PLAIN", "1")
+    assert is_plain()
+    for no in ("0", "", "false", "False", "no", "off"):
+        monkeypatch.setenv("PERPETUAL_PLAIN", no)
+        assert not is_plain(), no
+    for yes in ("true", "yes", "on", "2"):
+        monkeypatch.setenv("PERPETUAL_PLAIN", yes)
+        assert is_plain(), yes
+    monkeypatch.delenv("PERPETUAL_PLAIN")
     monkeypatch.setattr(sys, "stderr", StringIO())
     assert is_plain()
 

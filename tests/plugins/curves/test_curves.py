@@ -57,6 +57,22 @@ def _made(lab: Lab, arguments: str, *, replicates: int = 1, metric: str | None =
     return made.id
 
 
+def test_a_logger_s_file_is_drawn_until_a_later_run_writes_to_it(lab: Lab, project: Path) -> None:
+    (project / "log.py").write_text(
+        "import os, pathlib\npathlib.Path('logs').mkdir(exist_ok=True)\n"
+        "pathlib.Path('logs/t.csv').write_text('epoch,acc\\n0,0.5\\n1,0.75\\n')\n"
+    )
+    for _ in range(2):
+        made = lab.experiments.propose(command=f"{sys.executable} log.py", metric="acc", direction="max", wall_s=600.0)
+        lab.experiments.approve(made.id)
+        lab.runs.launch(made.id)
+        lab.wait([made.id], timeout_s=LONG_S)
+        newest = lab.runs.list(experiment_id=made.id).items[0].id
+        found = lab.runs.curves(newest)["acc"]
+        assert (found.axis, found.steps, found.values) == ("epoch", [0, 1], [0.5, 0.75])
+    assert lab.runs.curves("r1") == {}  # the file is of the second run now
+
+
 def _ended(lab: Lab, arguments: str, **given: Any) -> str:
     id = _made(lab, arguments, **given)
     lab.wait([id], timeout_s=LONG_S)
@@ -95,6 +111,21 @@ def test_curves_are_drawn_and_answered(lab: Lab, call: Callable[..., str]) -> No
     single = json.loads(call("--json", "curves", "e1", "--runs", "--metric", "loss"))
     assert [each["run"] for each in single["series"]] == ["r1", "r2"]
     assert single["summaries"][0]["best"] is None
+
+
+def test_a_screen_reader_is_read_no_picture(
+    lab: Lab, call: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _ended(lab, "0.1 30 0", replicates=2)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    drawn = {"│", "┤", "└", *map(chr, range(0x2581, 0x2589)), *map(chr, range(0x2801, 0x2900))}
+    assert drawn & {*call("curves", "e1")}
+    assert drawn & {*call("runs")}
+    assert call("--plain", "curves", "e1").startswith("acc by step (higher is better)\ne1, mean of 2 runs")
+    for arguments in (("curves", "e1"), ("runs",)):
+        text = call("--plain", *arguments)
+        assert not {*drawn, "─", "\x1b"} & {*text}
 
 
 def test_a_long_series_is_thinned_and_says_so(lab: Lab, call: Callable[..., str]) -> None:

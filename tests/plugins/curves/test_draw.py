@@ -29,7 +29,7 @@ def test_a_picture_fits_its_size(width: int, colours: int, has_braille: bool) ->
     rows = picture(lines, Look(width, 12, colours, has_braille), axis="step")
     plain = [ESCAPE.sub("", row) for row in rows]
     assert len(rows) == 12
-    assert max(map(len, plain)) <= width + 1
+    assert max(map(len, plain)) <= width
     assert has_braille or "".join(plain).isascii()
     assert all(unicodedata.east_asian_width(c) in "NaNH A" for c in "".join(plain))
     assert has_braille is False or (rows != plain) == (colours > 0)

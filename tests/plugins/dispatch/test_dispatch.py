@@ -17,7 +17,7 @@ from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual.testing.projects import trust_project
 from perpetual.toolkit import trust_record
-from perpetual_dispatch.check import build
+from perpetual_dispatch.check import build, build_section
 from tests.support import LONG_S, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the whole supervisor is Linux only")
@@ -38,10 +38,10 @@ def moving(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         lab.queue.set_state("paused")
         for each in lab.runs.live():
             lab.runs.kill(each.id, grace_s=0.0)
-    until(lambda: not _dispatchers(project), "what moves the queue is still there")
+    until(lambda: not dispatchers(project), "what moves the queue is still there")
 
 
-def _dispatchers(project: Path) -> list[int]:
+def dispatchers(project: Path) -> list[int]:
     """Returns the processes that move this project's queue."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -110,7 +110,7 @@ def test_secrets_are_kept_by_name_and_read_at_the_start(project: Path, monkeypat
         assert path.is_dir() or "runs" in path.parts or SECRET.encode() not in path.read_bytes(), path
     monkeypatch.delenv("HF_TOKEN")
     until(lambda: statuses(project, [first]) == ["done"])
-    until(lambda: not _dispatchers(project))
+    until(lambda: not dispatchers(project))
     with Lab.open(project) as lab:
         lab.scan()
         held = lab.runs.get(second)
@@ -130,8 +130,8 @@ def test_what_moves_the_queue_has_nothing_of_the_run(project: Path, monkeypatch:
     monkeypatch.setenv("PERPETUAL_QUEUE_LINGER_S", "30")
     queued(project, "sh -c 'sleep 0.3'", 1)
     queued(project, "sh -c 'sleep 60'", 3)
-    until(lambda: _dispatchers(project) and Path(f"/proc/{_dispatchers(project)[0]}/environ").read_bytes())
-    seen = Path(f"/proc/{_dispatchers(project)[0]}/environ").read_bytes()
+    until(lambda: dispatchers(project) and Path(f"/proc/{dispatchers(project)[0]}/environ").read_bytes())
+    seen = Path(f"/proc/{dispatchers(project)[0]}/environ").read_bytes()
     assert SECRET.encode() not in seen
     assert b"COLOUR" not in seen
     assert b"PERPETUAL_RUN=" not in seen
@@ -146,7 +146,7 @@ def test_a_planted_environment_counts_for_nothing(project: Path) -> None:
     path.write_text(json.dumps({**document, "kept": json.dumps(kept)}), "utf-8")
     (project / "go").touch()
     until(lambda: statuses(project, [first]) == ["done"])
-    until(lambda: not _dispatchers(project))
+    until(lambda: not dispatchers(project))
     with Lab.open(project) as lab:
         lab.scan()
         assert lab.runs.get(second).status == "queued"
@@ -249,7 +249,7 @@ def test_ends_at_once_start_one_process_and_nothing_twice(project: Path) -> None
 
     def is_over() -> bool:
         nonlocal most
-        most = max(most, len(_dispatchers(project)))
+        most = max(most, len(dispatchers(project)))
         return len((project / "ran").read_text("utf-8").split()) == len(ids) if (project / "ran").exists() else False
 
     until(is_over, "the queue stands still")
@@ -264,7 +264,7 @@ def test_a_held_project_starts_nothing(project: Path) -> None:
     trust_record.remove(str(project))
     (project / "go").touch()
     until(lambda: statuses(project, [first]) == ["done"])
-    until(lambda: not _dispatchers(project))
+    until(lambda: not dispatchers(project))
     assert statuses(project, [second]) == ["queued"]
     assert not (project / ".perpetual" / "dispatch" / "failed.json").exists()
     trust_project(project)
@@ -286,7 +286,31 @@ def test_the_desktop_hears_once_that_an_experiment_has_ended(project: Path, monk
     assert "\x1b" not in heard
     monkeypatch.delenv("DISPLAY")
     (project / "heard").unlink()
-    until(lambda: not _dispatchers(project))
+    until(lambda: not dispatchers(project))
     all_end(project, queued(project, "false", 1))
-    until(lambda: not _dispatchers(project))
+    until(lambda: not dispatchers(project))
     assert not (project / "heard").exists()
+
+
+def test_the_status_names_runs_that_wait_for_a_secret(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PERPETUAL_QUEUE_MOVES", "false")
+    assert run(["queue", "pause"]) == 0
+    monkeypatch.setenv("LOOK_API_TOKEN", SECRET)
+    assert run(["run", "true", "--replicates", "2"]) == 0
+    monkeypatch.delenv("LOOK_API_TOKEN")
+    assert run(["queue", "resume"]) == 0
+    with Lab.open(project) as lab:
+        assert build_section({}).show(lab) is None  # that the queue does not move is what was asked for
+        lab.scan()
+    monkeypatch.setenv("PERPETUAL_QUEUE_MOVES", "true")
+    with Lab.open(project) as lab:
+        section = build_section({}).show(lab)
+        assert section is not None
+        assert section.lines == ["r1, r2: needs LOOK_API_TOKEN, which is kept by name only (perpetual scan where it is "
+                                 "exported, or set run_secrets)"]  # fmt: skip
+        assert section.data == {"lacking": ["r1", "r2"]}
+        lab.runs.kill("r1", grace_s=0.0)
+        lab.runs.kill("r2", grace_s=0.0)
+        assert build_section({}).show(lab) is None

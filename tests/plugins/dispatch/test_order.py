@@ -93,7 +93,10 @@ def test_a_group_has_its_own_limit(lab: Lab, project: Path) -> None:
     lab.queue.join(other, "big")
     runs = [*launched(lab, id), *launched(lab, other)]
     assert [lab.runs.get(each).status for each in runs] == ["running", "queued", "queued", "queued"]
-    assert "its group big takes 1 at once" in str(lab.runs.get(runs[3]).reason)
+    assert lab.runs.get(runs[3]).reason == "its group big takes 1 at once, and 1 of them is live"
+    lab.queue.set_group("big", 0)
+    lab.scan()
+    assert lab.runs.get(runs[3]).reason == "its group big takes no run: its limit is 0"
     lab.queue.set_group("big", 3)
     lab.scan()
     assert [lab.runs.get(each).status for each in runs] == ["running"] * 3 + ["queued"]

@@ -8,15 +8,20 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
+import jsonschema
 import pytest
 
 import perpetual
 from perpetual import Lab
+from perpetual.cli.app import run as run_command
 from perpetual.toolkit import run_log
+from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.import_records import Batch, ImportedExperiment, ImportedRun
 from perpetual.toolkit.lock import FileLock
 from perpetual_export import adhoc
@@ -31,6 +36,16 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
         yield lab
     adhoc.finish()
     assert run_log.sink is None
+
+
+@pytest.fixture
+def call(lab: Lab, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    def printed_by(*arguments: str) -> str:
+        capsys.readouterr()
+        assert run_command([*arguments]) == 0, capsys.readouterr()
+        return capsys.readouterr().out
+
+    return printed_by
 
 
 def left(lab: Lab) -> list[str]:
@@ -75,6 +90,62 @@ def test_runs_of_one_configuration_are_replicates(lab: Lab) -> None:
         pass
     runs = [(run.experiment_id, run.replicate, run.seed) for run in lab.runs.all()]
     assert runs == [("e2", 1, None), ("e1", 2, 2), ("e1", 1, 1)]
+
+
+def test_runs_that_nobody_planned_are_no_share_of_a_plan(lab: Lab, call: Callable[..., str]) -> None:
+    for seed in (1, 2, 3):
+        perpetual.init("mlp", seed=seed).finish()
+    perpetual.init("mlp", seed=4).finish(failed="it diverged")
+    lab.experiments.propose(command="true", replicates=2)
+    shown = call("experiments") + call("experiments", "e1")
+    assert shown.count("3 done") == 2
+    assert "(of 1)" not in shown
+    assert "none (of 2)" in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"metric": "loss", "direction": "sideways"}, "direction must be 'max' or 'min', not 'sideways'"),
+        ({"metric": "loss", "direction": ["min"]}, "direction must be 'max' or 'min', not list"),
+        ({"metric": "loss"}, "metric 'loss' needs a direction"),
+        ({"metric": object(), "direction": "min"}, "metric must be a name, not 'object'"),
+        ({"direction": "min"}, "direction belongs to a metric"),
+        ({"seed": "abc"}, "seed must be a whole number from 0 on, not 'abc'"),
+        ({"seed": -1}, "seed must be a whole number from 0 on, not -1"),
+        ({"seed": True}, "seed must be a whole number from 0 on, not True"),
+    ],
+)
+def test_what_is_of_no_use_is_said_once_and_the_run_goes_on(
+    lab: Lab, capsys: pytest.CaptureFixture[str], given: dict[str, Any], words: str
+) -> None:
+    with perpetual.init("odd", **given) as run:
+        perpetual.log(loss=1.0)
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith(f"perpetual.init: {words}")
+    found = lab.runs.get(run.id or "")
+    assert (found.status, found.seed, found.metrics) == ("done", None, {"loss": 1.0})
+    assert lab.experiments.get(found.experiment_id).design.metric is None
+
+
+def test_a_seed_of_another_library_is_one(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    class Scalar:
+        def item(self) -> int:
+            return 3
+
+    with perpetual.init("numpy", seed=cast("int", Scalar())) as run:  # as numpy draws one
+        pass
+    assert lab.runs.get(run.id or "").seed == 3
+    assert capsys.readouterr().err == ""
+
+
+def test_what_is_no_name_of_a_metric_is_left_out_and_named(lab: Lab) -> None:
+    with perpetual.init("names"):
+        perpetual.log({"a\nb": 1, "\x1b[2J": 2, "": 3, "x" * 201: 4, "loss": 5})
+    (run,) = lab.runs.list().items
+    assert run.metrics == {"loss": 5.0}
+    (said,) = [each["text"] for each in run.annotations if each["kind"] == "metrics"]
+    assert said.startswith("no names of metrics, and left out: 'a\\nb', '\\x1b[2J', '' and 1 more")
 
 
 def test_an_exception_passes_and_is_the_reason(lab: Lab) -> None:
@@ -146,6 +217,60 @@ def test_a_killed_process_leaves_a_run_that_a_scan_calls_lost(lab: Lab) -> None:
     assert (run.status, run.metrics, run.ended_at, run.run_hours) == ("lost", {"loss": 1.0}, None, None)
     lab.scan()
     assert (len([*lab.runs.all()]), left(lab)) == (1, [])
+
+
+def test_a_scan_that_records_a_killed_one_says_no_nothing_has_changed(lab: Lab, call: Callable[..., str]) -> None:
+    script(lab, "perpetual.init()\nos.kill(os.getpid(), 9)\n")
+    assert call("scan") == "recorded: perpetual events shows what\n"
+    assert call("scan") == "nothing has changed\n"
+
+
+def test_a_live_run_is_shown_until_it_is_recorded(lab: Lab, call: Callable[..., str]) -> None:
+    assert "ad-hoc" not in call("status") + call("runs")
+    run = perpetual.init("live \x1b[31mone", metric="acc", direction="max")
+    for step in range(3):
+        perpetual.log(step=step, loss=1.0, acc=step / 4, **{SECRET: 1.0})
+    with open(run_log.sink or "", "a") as file:
+        file.write('{"step": 3, "acc": 0.9')  # torn: the line is being written
+    for text in (call("status"), call("runs"), call("runs", "--status", "running")):
+        assert "ad-hoc runs, not in the record yet and no evidence" in text
+        assert f"one (pid {os.getpid()}): running" in text
+        assert "step 2, acc 0.5, loss 1\n" in text
+        assert "\x1b" not in text
+        assert SECRET not in text
+    for other in (("--status", "done"), ("--tag", "x")):
+        assert "ad-hoc" not in call("runs", *other)
+    found = json.loads(call("--json", "runs"))
+    shape = json.loads((files("perpetual_cli") / "schemas" / "runs.json").read_text("utf-8"))
+    jsonschema.validate(found, shape)
+    (now,) = found["outside"]["ad-hoc"]["data"]["runs"]
+    assert (now["state"], now["axis"], now["step"], now["metrics"]) == (
+        "running",
+        "step",
+        2.0,
+        {"acc": 0.5, "loss": 1.0},
+    )
+    assert ([*lab.runs.all()], [*lab.evidence.all()], [*lab.experiments.all()]) == ([], [], [])
+    run.finish()
+    assert lab.live_sections() == {}
+    assert "ad-hoc runs" not in call("status")
+    assert len([*lab.runs.all()]) == 1
+
+
+def test_a_killed_process_is_shown_as_unfinished(lab: Lab, call: Callable[..., str]) -> None:
+    script(lab, "perpetual.init('gone')\nperpetual.log(epoch=7, loss=float('nan'))\nos.kill(os.getpid(), 9)\n")
+    text = call("status")
+    assert "gone: its process ended without finish; perpetual scan records it as lost, epoch 7, loss not finite" in text
+    folder = next((lab.root / ".perpetual" / "adhoc").iterdir())
+    facts = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**facts, "host": "another"}))
+    assert "not known here" in call("status")
+    (folder / "run.json").write_text("[]")  # spoilt: a scan sets it aside
+    assert "ad-hoc" not in call("status")
+    (folder / "run.json").write_text(json.dumps(facts))
+    lab.scan()
+    assert lab.live_sections() == {}
+    assert [run.status for run in lab.runs.all()] == ["lost"]
 
 
 def test_a_run_that_goes_on_is_left_alone(lab: Lab) -> None:
@@ -235,3 +360,54 @@ def test_an_ad_hoc_baseline_weighs_nothing(lab: Lab) -> None:
     )  # fmt: skip
     assert [row.weight for row in lab.evidence.all()] == [0.0]
     assert lab.hypotheses.get(claim.id).confidence == 0.5
+
+
+def test_texts_that_are_no_utf_8_lose_no_run(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    run = perpetual.init("odd \ud800", config={"k\ud800": 1}, tags="a\udcff", metric=" ", direction="min")
+    run.log(**{"m\ud800": 1.0, "self": 2.0}, loss=3.0, text="\udfff", note="\U0001f600")
+    run.finish()
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "metric must be a name, not ' '" in said
+    (found,) = lab.runs.all()
+    assert found.metrics == {"m?": 1.0, "self": 2.0, "loss": 3.0}
+    assert "a?" in lab.experiments.get(found.experiment_id).tags
+    (line,) = (lab.root / found.log_dir / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(line)["note"] == "\U0001f600"
+
+
+def test_what_is_set_aside_is_said(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    run = perpetual.init("spoilt")
+    (folder,) = (lab.root / ".perpetual" / "adhoc").iterdir()
+    (folder / "run.json").write_text("[]")
+    run.finish()
+    assert f"its files stay in .perpetual/{adhoc.FOLDER}" in capsys.readouterr().err
+    lab.scan()
+    assert f"{folder}.unreadable" in capsys.readouterr().err
+
+
+def test_folders_that_cannot_be_recorded_hold_up_no_other(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perpetual_export.left_over._MOST", 1)
+    base = lab.root / ".perpetual" / "adhoc"
+    (base / "spoilt.unreadable").mkdir(parents=True)
+    for name in ("a", "b"):
+        (base / name).mkdir()
+        (base / name / "run.json").write_text(json.dumps({"title": name, "host": this_host().id}))
+    lab.scan()
+    lab.scan()
+    assert [run.status for run in lab.runs.all()] == ["lost", "lost"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["spawn", "forkserver"])
+def test_a_pool_s_workers_record_nothing(lab: Lab, how: str) -> None:
+    """They import the program again, before they know whose workers they are."""
+    done = script(
+        lab,
+        "import multiprocessing\nrun = perpetual.init('pool')\nperpetual.log(loss=1)\n"
+        "def work(n):\n    perpetual.log(loss=n)\n    return n\n"
+        "if __name__ == '__main__':\n"
+        f"    with multiprocessing.get_context({how!r}).Pool(2) as pool:\n        pool.map(work, range(7, 9))\n",
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    lab.scan()
+    assert [(run.status, run.metrics) for run in lab.runs.all()] == [("done", {"loss": 1.0})]

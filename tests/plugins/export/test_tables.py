@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +86,19 @@ def test_json_lines_keep_types_and_unknown_values(lab: Lab, capsys: pytest.Captu
     assert json.loads(claims)["statement"] == lab.hypotheses.get("h1").statement
 
 
+def test_a_tag_chooses_rows(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    lab.hypotheses.update("h1", tags=["größe"])
+    for what, count in (("runs", 3), ("experiments", 1), ("hypotheses", 1)):
+        chosen = printed(capsys, "--jsonl", "--what", what, "--tag", "größe")
+        assert [json.loads(row)["tags"] for row in chosen.splitlines()].count([]) == 0
+        assert chosen.count("\n") == count
+        assert printed(capsys, "--jsonl", "--what", what, "--tag", "gr") == ""
+    assert run(["export", "-o", "runs.csv", "--tag", "b", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 3
+    assert run(["export", "--what", "evidence", "--tag", "b"]) == 2
+    assert run(["export", "--ro-crate", "crate", "--tag", "b"]) == 2
+
+
 def test_an_empty_table_has_its_header(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, "--csv", "--what", "evidence").startswith("evidence,hypothesis,experiment,run,")
 
@@ -99,15 +114,33 @@ def test_a_file_is_written_whole_and_never_over_another(lab: Lab, capsys: pytest
     assert target.read_text() == "mine"
     assert "--force" in capsys.readouterr().err
     assert run(["export", "-o", "runs.csv", "--force"]) == 0
+    capsys.readouterr()
+    assert run(["export", "-o", "runs.xlsx"]) == 2
+    said = capsys.readouterr().err
+    assert ".xlsx" in said
+    assert ".csv, .jsonl, .parquet, .ndjson, .pq" in said
+    assert not Path("runs.xlsx").exists()
+    assert run(["export", "--csv", "-o", "runs.txt"]) == run(["export", "-o", "runs"]) == 0
     assert target.read_text() != "mine"
     target.unlink()
     target.symlink_to(lab.root / "elsewhere")
     assert run(["export", "-o", "runs.csv"]) == 6  # also where a link leads nowhere
     assert run(["export", "-o", "runs.csv", "--force"]) == 2
     assert run(["export", "-o", "/dev/null", "--force"]) == 2
+    assert run(["export", "--csv", "-o", ".perpetual/config.yaml", "--force"]) == 2
     assert target.is_symlink()
     assert run(["export", "-o", "no/such/folder.csv"]) == 1
     assert [path.name for path in lab.root.glob(".*.tmp")] == []
+
+
+def test_two_formats_and_a_file_without_a_name_are_refused(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["export", "--jsonl", "--csv"]) == run(["export", "--csv", "--parquet", "-o", "runs.csv"]) == 2
+    said = capsys.readouterr().err
+    assert "--csv and --jsonl exclude each other" in said
+    assert "--csv and --parquet exclude each other" in said
+    assert run(["export", "-o", ""]) == run(["export", "-o", "", "--force"]) == 2
+    assert capsys.readouterr().err.count("-o names no file") == 2
+    assert run(["export", "--csv", "--ro-crate", "crate"]) == 2
 
 
 def test_two_processes_cannot_both_take_a_name(tmp_path: Path) -> None:
@@ -169,6 +202,10 @@ def test_a_notebook_shows_escaped_tables(lab: Lab) -> None:
     assert "<b>" not in page
     assert "\x1b" not in page
     assert "val_loss 0.5" in lab.runs.get("r3")._repr_html_()
+    shown = replace(lab.hypotheses.get("h1"), sentence="Helps: about 0.5 better.")._repr_html_()
+    names = re.findall("<tr><th>(.*?)</th>", shown)
+    assert names[:4] == ["id", "status", "statement", "sentence"]
+    assert len(names) == len({*names}) > 8
     assert "list(cursor=page.next_cursor)" in lab.runs.list(limit=1)._repr_html_()
 
 

@@ -15,6 +15,8 @@ import pytest
 from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual.errors import UsageError
+from perpetual.lab.runs import Runs
+from perpetual.toolkit.import_records import Batch, ImportedExperiment, ImportedRun
 from perpetual_find.index import index_path
 from perpetual_find.search import find
 from perpetual_find.texts import Entry
@@ -119,6 +121,10 @@ def test_a_broken_or_foreign_index_is_built_anew(record: Lab, tmp_path: Path) ->
         other.execute("UPDATE state SET value = 'of another record' WHERE name = 'mark'")
         other.execute("UPDATE records SET id = 'e99' WHERE id = 'e1'")
     assert _ids(record, "adam") == wanted
+    for spoil in ("UPDATE state SET value = 'x' WHERE name = 'seq'", "DELETE FROM state WHERE name = 'event'"):
+        with sqlite3.connect(path) as other:
+            other.execute(spoil)
+        assert _ids(record, "adam") == wanted
     path.unlink()
     target = tmp_path / "theirs"
     target.write_bytes(b"")
@@ -133,6 +139,69 @@ def test_no_secret_reaches_the_index(record: Lab) -> None:
     record.hypotheses.add(f"the key {secret} works")
     assert _ids(record, "works") == ["h3"]
     assert secret.encode() not in Path(index_path(record)).read_bytes()
+
+
+def _logged(record: Lab, id: str, text: str | bytes, *, file: str = "stdout.log") -> None:
+    if not record.runs.list(limit=1).items or id not in {item.id for item in record.runs.all()}:
+        runs = [ImportedRun(key=id, experiment="x", status="done", seed=1, metrics={"a": 1.0})]
+        known = ImportedExperiment(key="x", hypothesis=None, title="with logs")
+        record.imports.take(Batch("find", "test", "test", [known, *runs]))
+    folder = record.runs.log_dir(id)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / file).write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+def test_logs_are_found_with_their_line(record: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    secret = "sk-ant-" + "api03-" + "aB3" * 30
+    filler = "".join(f"step {n} went well\n" for n in range(12_000))
+    _logged(
+        record,
+        "r1",
+        f"start\n\x1b[31mRuntimeError\x1b[0m: CUDA out of memory {secret} \x1b]0;x\x07\n{filler}the end zebra",
+    )
+    _logged(record, "r1", "giraffe\n", file="stderr.log")
+    (item,) = find(record, "runtimeerror memory", logs=True)["items"]
+    assert (item["kind"], item["id"], item["status"], item["title"], item["line"]) == (
+        "log", "r1", "done", "stdout.log:2", 2,
+    )  # fmt: skip
+    assert "RuntimeError: CUDA out of memory" in item["snippet"]
+    assert item["snippet"].isprintable()
+    assert secret not in item["snippet"]
+    assert secret.encode() not in Path(index_path(record)).read_bytes()
+    assert [found["title"] for found in find(record, "zebra", logs=True)["items"]] == ["stdout.log:12003"]
+    assert [found["title"] for found in find(record, "giraffe", logs=True)["items"]] == ["stderr.log:1"]
+    assert find(record, "sk-ant", logs=True)["items"] == []
+    assert _ids(record, "zebra") == [], "records are searched without it"
+    assert find(record, "zebra elephant", logs=True)["match"] == "any"
+    assert run(["find", "--logs", "zebra"]) == 0
+    assert "stdout.log:12003" in capsys.readouterr().out
+    assert run(["find", "--logs", "x", "--kind", "run"]) == 2
+    assert build({})(record, "zebra", logs=True)["items"][0]["title"] == "stdout.log:12003"
+    (record.runs.log_dir("r1") / "stdout.log").unlink()
+    assert [(found["title"], found["snippet"]) for found in find(record, "zebra", logs=True)["items"]] == [
+        ("stdout.log", "")
+    ]
+
+
+def test_only_new_runs_are_indexed(record: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    _logged(record, "r1", "zebra\n")
+    assert [item["id"] for item in find(record, "zebra", logs=True)["items"]] == ["r1"]
+    read: list[str] = []
+    folder_of = type(record.runs).log_dir
+
+    def seen(runs: Runs, id: str) -> Path:
+        read.append(id)
+        return folder_of(runs, id)
+
+    monkeypatch.setattr(type(record.runs), "log_dir", seen)
+    assert find(record, "giraffe", logs=True)["items"] == []
+    assert read == []
+    (record.root / "secret.txt").write_text("zebra giraffe")
+    _logged(record, "r2", b"\xff giraffe")
+    (record.runs.log_dir("r2") / "stderr.log").symlink_to(record.root / "secret.txt")
+    read.clear()
+    assert [item["title"] for item in find(record, "giraffe", logs=True)["items"]] == ["stdout.log:1"]
+    assert "r1" not in read
 
 
 def test_agents_find_what_they_may_be_shown(record: Lab) -> None:

@@ -130,9 +130,20 @@ def test_the_table_is_redrawn_on_a_terminal_until_ctrl_c(
 
     monkeypatch.setattr(Inventory, "devices", lambda _: {**RACK, "reason": None, "transient": False})
     monkeypatch.setattr(commands, "time", SimpleNamespace(sleep=pause))  # threads of other tests sleep too
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for stream in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("PERPETUAL_PLAIN", "0")  # the option sets it
+    assert run(["--plain", "gpu-status", "--watch"]) == 130
+    out = capsys.readouterr().out
+    assert out.count("GPU: 0\n") == 3
+    assert "state: " in out
+    assert "\x1b" not in out
+    assert "─" not in out
+    monkeypatch.setenv("PERPETUAL_PLAIN", "0")
+    pauses.clear()
     assert run(["gpu-status", "--watch"]) == 130
     out = capsys.readouterr().out
     assert out.count("driver 570.86.15") >= 3

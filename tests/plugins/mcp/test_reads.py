@@ -22,7 +22,7 @@ from perpetual_mcp.resources import RESOURCE, TEMPLATES
 from perpetual_mcp.server import Labs
 from perpetual_report.document import render as render_report
 from perpetual_report.tool import build as build_report
-from tests.plugins.mcp.clients import opener, talk
+from tests.plugins.mcp.clients import opener, talk, text_of
 
 
 async def read(client: Client, uri: str) -> str:
@@ -88,6 +88,31 @@ def test_records_are_read_by_their_names(filled: Path) -> None:
         for uri in ("memory://../config.yaml", "memory:///etc/passwd", "nothing://here"):
             with pytest.raises(MCPError):
                 await read(client, uri)
+
+    talk(opener(filled), deed)
+
+
+def test_lists_filter_runs_by_tag_and_mark_what_is_archived(filled: Path) -> None:
+    with Lab.open(filled) as lab:
+        lab.experiments.edit("e1", tags=["warm"])
+        lab.experiments.archive("e1")
+        lab.hypotheses.archive("h1")
+
+    async def deed(client: Client) -> None:
+        async def call(name: str, **arguments: str) -> tuple[list[dict[str, Any]], str]:
+            result = await client.call_tool(name, arguments)
+            return (result.structured_content or {}).get("items", []), text_of(result)
+
+        assert [run["id"] for run in (await call("perpetual_runs", tag="warm"))[0]] == ["r1"]
+        for other in ("cold", ""):
+            items, text = await call("perpetual_runs", tag=other)
+            assert (items, "no such run" in text) == ([], True)
+        for name, words in (("experiments", "e1 analysed, archived"), ("hypotheses", "archived, confidence")):
+            items, text = await call(f"perpetual_{name}")
+            assert [item["archived"] for item in items] == [True] + [False] * (len(items) - 1)
+            assert words in text
+        assert "e1 analysed (archived)" in (await call("perpetual_hypotheses", action="show", id="h1"))[1]
+        assert "archived, confidence" in await read(client, RESOURCE)
 
     talk(opener(filled), deed)
 

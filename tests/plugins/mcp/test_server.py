@@ -56,7 +56,7 @@ def test_a_real_client_sees_reads_and_calls(project: Path) -> None:
             assert result.structured_content is not None
             assert [item["id"] for item in result.structured_content["hypotheses"]] == ["h1"]
             assert result.structured_content["truncated"] is False
-            assert text_of(result).startswith("# The state of the research (seq 2)\n")
+            assert text_of(result).startswith("# The state of the research (event 2)\n")
 
             listed = (await client.list_resources()).resources
             assert [(item.uri, item.mime_type) for item in listed] == [(RESOURCE, "text/markdown")]
@@ -108,7 +108,7 @@ def test_every_handshake_revision_is_served(project: Path, version: str) -> None
         assert opened["protocolVersion"] == version
         assert opened["serverInfo"]["name"] == "perpetual"
         assert opened["capabilities"]["resources"]["subscribe"] is True
-        assert "state of the research (seq 1)" in opened["instructions"]
+        assert "state of the research (event 1)" in opened["instructions"]
         answers = {answer["id"]: answer for answer in (server.receive(), server.receive())}
         assert answers[7]["error"]["code"] == -32600  # this connection is of the other era
         answered = answers[2]
@@ -136,7 +136,7 @@ def test_a_client_that_asks_to_discover_first_is_served_without_a_handshake(proj
         assert answers[2]["error"]["code"] == -32022
         found = answers[1]["result"]
         assert MODERN in found["supportedVersions"]
-        assert "state of the research (seq 1)" in found["instructions"]
+        assert "state of the research (event 1)" in found["instructions"]
         assert "result" in server.ask("server/discover", **ENVELOPE)  # a client that was refused asks again
         parameters = {"name": "perpetual_status", "arguments": {}, **ENVELOPE}
         server.send({"id": 2, "method": "tools/call", "params": parameters})

@@ -31,7 +31,7 @@ READERS = {
     "perpetual_status", "perpetual_brief", "perpetual_experiments", "perpetual_runs", "perpetual_logs",
     "perpetual_budget", "perpetual_curves", "perpetual_find", "perpetual_query", "perpetual_report",
 }  # fmt: skip
-OTHERS = {"perpetual_run", "perpetual_kill", "perpetual_evidence"}
+OTHERS = {"perpetual_run", "perpetual_kill", "perpetual_evidence", "perpetual_edit", "perpetual_undo"}
 PRINTS = "python -c 'print(\"val_loss=2.1\")'"
 
 
@@ -120,7 +120,8 @@ def test_a_campaign_over_the_tools_alone(project: Path) -> None:
         with anyio.fail_after(60):
             while (await call("perpetual_runs"))["items"][0]["status"] != "done":
                 await call("perpetual_scan", wait="20s")
-        assert (await call("perpetual_runs", id="r1"))["run"]["metrics"] == {"val_loss": 2.1}
+        seen = (await call("perpetual_runs", id="r1"))["run"]
+        assert seen["metrics"] == {"val_loss": 2.1}, seen
         assert [run["status"] for run in (await call("perpetual_runs"))["items"]] == ["done"]
         assert (await call("perpetual_logs", run="r1"))["text"] == r"val_loss=2.1\n"
         rows = (await call("perpetual_evidence", hypothesis="h1"))["items"]
@@ -187,6 +188,10 @@ WRONG: list[tuple[str, dict[str, Any], int]] = [
     ("perpetual_hypotheses", {"action": "show"}, 2),
     ("perpetual_hypotheses", {"action": "show", "id": "h9"}, 5),
     ("perpetual_hypotheses", {"action": "add"}, 2),
+    ("perpetual_hypotheses", {"text": "x", "prior": 0.4}, 2),
+    ("perpetual_hypotheses", {"action": "show", "id": "h1", "status": "parked"}, 2),
+    ("perpetual_hypotheses", {"action": "add", "text": "x", "id": "h1"}, 2),
+    ("perpetual_hypotheses", {"action": "update", "id": "h1", "mde": 0.1}, 2),
     ("perpetual_hypotheses", {"action": "add", "text": "x", "prior": 2}, 2),
     ("perpetual_hypotheses", {"action": "dance"}, 2),
     ("perpetual_hypotheses", {"cursor": "never"}, 2),
@@ -202,6 +207,7 @@ WRONG: list[tuple[str, dict[str, Any], int]] = [
     ("perpetual_run", {"experiment": "e9"}, 5),
     ("perpetual_run", {"experiment": "e1", "command": "rm -rf /"}, 6),
     ("perpetual_runs", {"id": "r1", "status": "done"}, 2),
+    ("perpetual_runs", {"id": "r1", "tag": "warm"}, 2),
     ("perpetual_runs", {"status": "sleeping"}, 2),
     ("perpetual_logs", {"run": "r9"}, 5),
     ("perpetual_logs", {"run": "r9", "tail": -1}, 2),
@@ -214,6 +220,13 @@ WRONG: list[tuple[str, dict[str, Any], int]] = [
     ("perpetual_memory", {"action": "show", "file": "notes/none.md"}, 5),
     ("perpetual_brief", {"tokens": 1}, 2),
     ("perpetual_report", {"cursor": "soon"}, 2),
+    ("perpetual_edit", {"id": "e2"}, 2),
+    ("perpetual_edit", {"id": "r1", "notes": "x"}, 5),
+    ("perpetual_edit", {"id": "h1", "wall": "30m"}, 2),
+    ("perpetual_edit", {"id": "e2", "statement": "x"}, 2),
+    ("perpetual_edit", {"id": "e2", "wall": "3 parsecs"}, 2),
+    ("perpetual_edit", {"id": "e2", "notes": "x"}, 4),  # a person's
+    ("perpetual_undo", {}, 6),
     ("perpetual_approve", {"ids": ["e2"]}, 2),
 ]
 
@@ -267,7 +280,7 @@ def test_no_tool_starts_an_unapproved_experiment(filled: Path) -> None:
         assert error_of(approve)["code"] == "usage"  # there is no such tool
         return [tool.name for tool in tools]
 
-    assert len(talk(opener(filled), deed)) == 17
+    assert len(talk(opener(filled), deed)) == 19
     with Lab.open(filled) as lab:
         assert {lab.experiments.get(id).status for id in ("e2", "e3")} == {"proposed"}
         assert not [run for run in lab.runs.list().items if run.experiment_id != "e1"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -104,11 +105,24 @@ def test_json_on_stdout_among_other_lines(folder: RunFolder) -> None:
         ("accuracy: 93%", "accuracy", 93.0),
         ("loss: nan", "loss", None),
         ("loss: inf", "loss", None),
+        ("val_acc: 0,75", "val_acc", None),
+        ("reward = 1,234.5", "reward", None),
+        ("reward = 1,234,567 steps", "reward", None),
+        ("val_acc: 93,5%", "val_acc", None),
+        ("acc=0,loss=3", "acc", 0.0),
+        ("acc: 1, 2", "acc", 1.0),
     ],
 )
 def test_a_number_in_a_line_of_text_is_found(folder: RunFolder, line: str, name: str, value: float | None) -> None:
     (folder.log_dir / "stdout.log").write_text(f"start\n{line}\n")
     assert stdout_text({}).read(folder)[name] == MetricValue(value, "stdout.log:2")
+
+
+def test_a_comma_between_digits_is_a_gap_of_the_curve(folder: RunFolder) -> None:
+    (folder.log_dir / "stdout.log").write_text("step 1 acc: 0.5\nstep 2 acc: 0,75\n")
+    values = [*stdout_text({}).history(folder)["acc"].values]
+    assert values[0] == 0.5
+    assert values[1] is None or math.isnan(values[1])
 
 
 def test_a_number_that_is_cut_is_none(folder: RunFolder) -> None:

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from perpetual import Lab
+from perpetual.cli.app import run as call
 from perpetual.errors import Conflict, NotPermitted, UsageError
 from perpetual.records import Experiment, Run
+from perpetual.toolkit.units import shown_bytes
 
 TRAIN = """\
 import json, os, pathlib, sys
@@ -70,6 +72,33 @@ def looks(root: Path) -> list[Any]:
     """What a user sees of a repository, and the bytes of its index."""
     shown = [git(root, *words.split()) for words in ("worktree list", "status --short", "stash list", "show-ref")]
     return [*shown, (root / ".git" / "index").read_bytes(), sorted(os.listdir(root / ".git"))]
+
+
+def test_a_dry_run_says_what_would_be_copied(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    made = approved(lab, isolate=False)
+    (lab.root / "notes.txt").write_text("changed\n")
+    (lab.root / "huge.bin").write_bytes(b"0" * 2_000_000)  # unknown to git and too large to keep: a link
+    commit = git(lab.root, "rev-parse", "HEAD").strip()
+    diff = git(lab.root, "diff", "HEAD", "--binary")
+    before = sorted(path for path in (lab.root / ".perpetual").rglob("*") if "isolate" in path.parts)
+    copy = lab.runs.plan(made.id, isolate=True)["isolated"]
+    names = (".gitignore", "train.py", "notes.txt", "helper.py")
+    sizes = sum((lab.root / name).stat().st_size for name in names)
+    assert copy == {"commit": commit, "diff_bytes": len(diff), "files": 4, "size_bytes": sizes, "linked": 1}
+    assert lab.runs.plan(made.id)["isolated"] is None
+    assert sorted(path for path in (lab.root / ".perpetual").rglob("*") if "isolate" in path.parts) == before
+    assert call(["--project", str(lab.root), "run", made.id, "--isolate", "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert f"in a copy of the code as it lies now: commit {commit[:12]}, {shown_bytes(len(diff))} of changes" in out
+    assert "4 files" in out
+    assert "1 link to originals, in .perpetual/runs/RUN/copy" in out
+    own = approved(lab)
+    assert call(["--project", str(lab.root), "run", own.id, "--isolate", "--dry-run"]) == 0
+    assert "in a copy of the code that was approved" in capsys.readouterr().out
+    absolute = approved(lab, f"{sys.executable} {lab.root / 'train.py'}", isolate=False)
+    with pytest.raises(UsageError, match="absolute path"):
+        lab.runs.plan(absolute.id, isolate=True)
+    assert [*lab.runs.all()] == []
 
 
 def test_a_queued_run_starts_from_what_was_approved(lab: Lab) -> None:
@@ -230,6 +259,10 @@ def test_a_copy_that_was_altered_starts_nothing(lab: Lab) -> None:
     with pytest.raises(Conflict, match="was altered"):
         lab.runs.launch(made.id)
     assert [run.status for run in lab.runs.list().items] == ["failed"]
+    lab.experiments.approve(made.id)  # the same code, kept anew
+    (again,) = lab.runs.launch(made.id)
+    lab.wait([again.id], timeout_s=30)
+    assert says(lab, again) == "says: approved data first"
 
 
 @pytest.mark.slow
@@ -348,6 +381,33 @@ def test_killed_while_it_is_cleared_the_next_scan_goes_on(lab: Lab, name: str, a
     left = sorted(path.name for path in (lab.runs.log_dir("r1") / "copy").iterdir())
     assert left == ["ckpt", "notes.txt", "results.json"]
     assert os.listdir(lab.root / ".perpetual" / "isolate" / "live") == []
+
+
+def test_clearing_leaves_a_mark_that_is_just_written(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = approved(lab)
+    live, scans = lab.root / ".perpetual" / "isolate" / "live", []
+    replace = os.replace
+
+    def scans_before(source: str, target: str) -> None:
+        if Path(source).parent == live:
+            subprocess.run([sys.executable, "-m", "perpetual", "scan"], cwd=lab.root, check=True)
+            scans.append(source)
+        replace(source, target)
+
+    monkeypatch.setattr("os.replace", scans_before)
+    (run,) = ended(lab, *lab.runs.launch(made.id))
+    assert (run.status, len(scans)) == ("done", 2)
+
+
+def test_clearing_removes_a_mark_whose_writer_died(lab: Lab) -> None:
+    (run,) = ended(lab, *lab.runs.launch(approved(lab).id))
+    draft = lab.root / ".perpetual" / "isolate" / "live" / f".{run.id}.0123456789ab.tmp"
+    draft.write_text("{")
+    lab.scan()
+    assert draft.exists()
+    os.utime(draft, (0, 0))
+    lab.scan()
+    assert not draft.exists()
 
 
 def test_clearing_follows_no_link_that_the_run_has_made(lab: Lab) -> None:

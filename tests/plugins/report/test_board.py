@@ -21,8 +21,10 @@ from perpetual.api import NotFound, UsageError
 from perpetual.cli.app import run
 from perpetual.lab.kinds import EXPERIMENT, RUN
 from perpetual.science.intervals import mean_of
+from perpetual.toolkit.import_records import Batch, ImportedExperiment, ImportedRun
 from perpetual_report.board_cache import BoardCache
 from perpetual_report.parameters import parameters
+from perpetual_report.query_tool import build as query
 from perpetual_report.where import Key, Keys, compiled
 
 
@@ -87,6 +89,22 @@ def test_runs_that_weigh_nothing_are_left_out_and_named(lab: Lab) -> None:
     assert (row["metrics"]["loss"]["n"], row["left_out"]) == (2, {"of another version": 1})
 
 
+def test_a_column_that_is_asked_for_twice_is_shown_once(lab: Lab) -> None:
+    assert lab.runs.table(columns=["loss", "lr", "loss"])["columns"] == ["loss", "lr"]
+
+
+def test_what_the_lab_did_not_launch_is_described_and_named(lab: Lab) -> None:
+    """No seed was picked by hand there: it was logged, or is not known."""
+    run = [ImportedRun(f"r{seed}", "old", "done", metrics={"loss": seed / 2}, seed=seed) for seed in (1, 2)]
+    lab.imports.take(Batch("report", "adopted", "tests", [ImportedExperiment("old", None, "old"), *run]))
+    found = lab.runs.table(where="title=old")
+    (row,) = found["items"]
+    assert (row["metrics"]["loss"]["mean"], row["metrics"]["loss"]["n"], row["left_out"]) == (0.75, 2, {})
+    assert found["note"] == f"{row['id']}: adopted, or recorded ad hoc; described, and no evidence"
+    assert "adopted" not in (lab.runs.table(where="id=e1")["note"] or "")
+    assert [each["id"] for each in lab.runs.table(sort="loss", ids=[row["id"]])["items"]] == [row["id"]]
+
+
 def test_what_extends_an_experiment_is_part_of_its_row(lab: Lab) -> None:
     assert "e1" in ids(lab.runs.table())
     more = lab.experiments.propose(extends="e1", replicates=2)
@@ -139,6 +157,12 @@ def test_filters_by_tag_status_time_and_expression(lab: Lab) -> None:
     assert ids(lab.runs.table(where="id>=e6")) == ["e6", made.id]
     assert made.id in ids(lab.runs.table(since="1h"))
     assert ids(lab.runs.table(since="2999-01-01")) == []
+    assert made.id in ids(
+        lab.runs.table(where="created>1h and created>=2025 and created<2999-01 and created<'2999-01-01'")
+    )
+    assert ids(lab.runs.table(where="created<1h")) == []
+    assert ids(lab.runs.table(where="loss>'2.05'")) == ids(lab.runs.table(where="loss>2.05"))
+    assert ids(lab.runs.table(where="lr=abc")) == []  # a parameter may be a word elsewhere
     with pytest.raises(NotFound):
         lab.runs.table(ids=["e99"])
 
@@ -154,11 +178,23 @@ def test_filters_by_tag_status_time_and_expression(lab: Lab) -> None:
         ({"where": "tag<x"}, "a tag is = or !="),
         ({"where": "(" * 100 + "lr<1"}, "more than 40 levels"),
         ({"where": "lr<1 and " * 400}, "characters, at most"),
+        ({"where": "created>=yesterday"}, "created at character 10 is no time: 'yesterday'"),
+        ({"where": "lr<1 and created>=2026-13-01"}, "created at character 19 is no time: '2026-13-01'"),
+        ({"where": "lr<abc"}, "lr is a number, and 'abc' at character 4 is none"),
+        ({"where": "loss!='many'"}, "loss is a number, and 'many' at character 7 is none"),
+        ({"where": "loss.sd>x"}, "loss.sd is a number"),
+        ({"where": "effect>big"}, "effect is a number"),
         ({"where": ""}, "a key belongs at character 1"),
         ({"sort": "los"}, "'los' of --sort is no metric"),
         ({"columns": ["x"]}, "'x' of --columns is no metric"),
         ({"since": "yesterday"}, "--since is no time"),
-        ({"best": 0}, "at least one row"),
+        ({"best": 0}, "best must be a whole number of at least 1, not 0"),
+        ({"best": "3"}, "best must be a whole number of at least 1, not 3"),
+        ({"where": 5}, "where must be a text, not 5"),
+        ({"since": 5}, "since must be a text, not 5"),
+        ({"hypothesis_id": 5}, "hypothesis_id must be a text, not 5"),
+        ({"columns": "loss"}, "columns must be a list of texts, not 'loss'"),
+        ({"ids": [1]}, "ids must be a list of texts, not [1]"),
     ],
 )
 def test_what_means_nothing_names_its_place(lab: Lab, asked: dict[str, Any], words: str) -> None:
@@ -365,6 +401,27 @@ def test_the_command_shows_results_in_lists_and_of_one(lab: Lab, capsys: pytest.
     assert run(["experiments", "--where", "lr<0.15", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["schema"], [row["id"] for row in found["items"]]) == ("perpetual.leaderboard/1", ["e2"])
+
+
+def test_equal_values_are_said_in_a_word(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in (1, 2, 3):
+        measure(lab, "e1", f"r{number}", metrics={"loss": 2.0})
+    assert run(["experiments"]) == 0
+    shown = capsys.readouterr().out
+    assert " 2 (all equal) " in shown
+    assert "(1)" not in next(line for line in shown.splitlines() if line.strip().startswith("e1"))
+
+
+def test_an_archived_experiment_is_marked_in_a_leaderboard(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    lab.runs.table()  # cached before
+    lab.experiments.archive("e2")
+    assert {row["id"] for row in lab.runs.table()["items"] if row["archived"]} == {"e2"}
+    for columns in ("loss", "loss,status"):
+        assert run(["experiments", "--sort", "loss", "--columns", columns]) == 0
+        (marked,) = (line for line in capsys.readouterr().out.splitlines() if "archived" in line)
+        assert " e2" in f" {marked}"
+    answer = query({})(lab, columns=["loss"])
+    assert [item["id"] for item in answer["items"] if item["archived"]] == ["e2"]
 
 
 def test_without_its_part_the_list_is_as_before(

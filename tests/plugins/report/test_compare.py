@@ -12,7 +12,7 @@ import pytest
 from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual.toolkit.claims import effect_in_words
-from perpetual_report.comparison import compare
+from perpetual_report.comparison import compare, tables_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +55,18 @@ def test_seeds_are_folded_and_a_winner_needs_an_interval(lab: Lab) -> None:
     assert f"e2: 3 runs measured steps exactly {steps['mean']:g}: counted as one" in answer["notes"]
     one = pair_of(compare(lab, ["e2", "e3"]), "loss")
     assert (one["better"], one["low"], one["verdict"]) == (None, None, "not separable at this n (3 and 1)")
+
+
+def test_pairs_are_shown_in_one_form_with_positive_for_better(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = compare(lab, ["e1", "e2", "e3"], metrics=["loss"])
+    table = next(table for table in tables_of(answer) if table.title.startswith("Side by side"))
+    assert table.title == "Side by side: positive is better"
+    assert [row[1] for row in table.rows] == ["e2 against e1", "e3 against e1", "e3 against e2"]
+    means = [arm["metrics"]["loss"]["mean"] for arm in answer["arms"]]
+    for row, (later, earlier) in zip(table.rows, ((1, 0), (2, 0), (2, 1)), strict=True):
+        assert (float(row[2]) > 0) == (means[later] < means[earlier]), "less loss is better"
+    assert run(["compare", "e2", "--against", "e3"]) == 0
+    assert "e2 against e3" in capsys.readouterr().out
 
 
 def test_compare_names_no_winner_without_a_direction(project: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 from pathlib import Path
 
 import pytest
@@ -95,3 +97,25 @@ def test_the_command_report_prints_or_writes_a_file(project: Path, capsys: pytes
     assert run(["report", "-o", "/proc/nowhere/report.md"]) == 1
     assert "could not be written" in capsys.readouterr().err
     assert run(["report", "--format", "pdf"]) == 2
+
+
+def test_a_report_replaces_a_report_and_nothing_else(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A slip of the fingers in -o was the end of a program, of the record, and as root of /dev/null."""
+    Path("train.py").write_text("print(1)\n")
+    Path("empty.md").touch()
+    Path("link.md").symlink_to("train.py")
+    Path("record").symlink_to(".perpetual")
+    os.mkfifo("pipe")
+    journal = Path(".perpetual/store/journal.jsonl").read_bytes()
+    for name, words in {
+        "train.py": "no report", "link.md": "it is a link", "pipe": "not a regular file",
+        "record/store/journal.jsonl": "inside a .perpetual", ".perpetual/config.yaml": "inside a .perpetual",
+    }.items():  # fmt: skip
+        assert run(["report", "-o", name]) == 2
+        assert words in capsys.readouterr().err
+    assert Path("train.py").read_text() == "print(1)\n"
+    assert stat.S_ISFIFO(Path("pipe").lstat().st_mode)
+    assert Path(".perpetual/store/journal.jsonl").read_bytes() == journal
+    for _ in range(2):
+        assert run(["report", "-o", "empty.md"]) == 0
+        assert run(["report", "--format", "html", "-o", "page.html"]) == 0

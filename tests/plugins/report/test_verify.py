@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -353,3 +354,9 @@ def test_a_report_in_another_form_is_held_to_its_values(lab: Lab, study: Path, p
 )  # fmt: skip
 def test_words_are_a_rounding_of_their_value_or_not(words: str, value: str, fits: bool) -> None:
     assert rounds(words, value) is fits
+
+
+def test_a_pipe_is_not_waited_on(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo("pipe.md")
+    assert run(["verify", "pipe.md"]) == 2
+    assert "pipe.md is no regular file" in capsys.readouterr().err

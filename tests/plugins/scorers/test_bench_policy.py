@@ -19,6 +19,7 @@ from perpetual.api import PerpetualError
 from perpetual.cli.app import run
 from perpetual_scorers.bench import FilePolicy, InstalledPolicy
 from perpetual_scorers.documents import PolicyComparison, PolicyResult, PolicySaidTrue
+from perpetual_scorers.picture import draw
 from perpetual_scorers.process_pool import mapper
 from perpetual_scorers.simulate import ARMS, Cell, Comparison, Result, Said, StrategyPolicy, bench, episode
 
@@ -190,6 +191,32 @@ def test_the_document_can_be_written_to_a_file(capsys: pytest.CaptureFixture[str
     assert json.loads((outside / "out.json").read_text()) == found
 
 
+def test_it_replaces_its_own_files_and_nothing_else(capsys: pytest.CaptureFixture[str], outside: Path) -> None:
+    """A slip of the fingers in -o was the end of a configuration, or of a project's record."""
+    (outside / ".perpetual").mkdir()
+    (outside / "beside").symlink_to(".perpetual")
+    others = [outside / name for name in ("package.json", "paper.svg", ".perpetual/config.json")]
+    for path in others:
+        path.write_text("{}")
+    (outside / "link.json").symlink_to("package.json")
+    os.mkfifo("pipe.json")
+    for name, words in {
+        "package.json": "no comparison", "paper.svg": "no comparison", "link.json": "it is a link",
+        "pipe.json": "not a regular file", ".perpetual/config.json": "inside a .perpetual",
+        "beside/new.json": "inside a .perpetual",
+    }.items():  # fmt: skip
+        code, found = ask(capsys, *QUICK, "--policy", "decisive", "-o", name)
+        assert (code, found["error"]["code"]) == (2, "usage")
+        assert words in found["error"]["message"]
+    assert [path.read_text() for path in others] == ["{}"] * 3
+    (outside / "own.svg").touch()
+    draw([], outside / "own.svg", "none")
+    for name in ("own.json", "own.json", "own.svg"):
+        assert run(["bench-policy", *QUICK, "--episodes", "1", "--policy", "absent.py", "-o", name]) == 2
+        assert "there is no file absent.py" in capsys.readouterr().err  # the file is no hindrance
+        (outside / "own.json").write_text('{"schema": "perpetual.bench_policy/1"}')
+
+
 def test_a_picture_is_refused_before_any_work_without_matplotlib(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +248,7 @@ def test_matplotlib_is_loaded_for_pictures_only() -> None:
 # --- processes ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_policy_travels_without_what_it_has_built(outside: Path) -> None:
     import pickle
 

@@ -89,6 +89,7 @@ def test_where_nothing_decides_it_says_so() -> None:
     assert "no 128 carry it" in found["sentence"]
 
 
+@pytest.mark.slow
 def test_a_lab_is_asked_what_it_has_measured(project: Path, call: Call) -> None:
     with Lab.open(project) as lab:
         hypothesis = lab.hypotheses.add("acc rises", metric="acc", direction="max", mde=0.05, baseline=1.0)

@@ -15,6 +15,7 @@ def test_the_same_seed_plays_the_same() -> None:
         assert all(regret >= 0 for regret in once)
 
 
+@pytest.mark.slow
 def test_the_default_loses_less_than_round_robin() -> None:
     """Over all worlds, 5 sweeps of each; `make bench-science` has the figures."""
     policies = {name: POLICIES[name] for name in ("round robin", "GP knowledge gradient")}

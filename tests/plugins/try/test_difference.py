@@ -26,6 +26,11 @@ def test_the_words_that_differ_are_named_with_their_options(now: str, parts: lis
     assert difference(BASE, now) == parts
 
 
+def test_a_negative_number_is_a_word() -> None:
+    assert difference("python t.py 1 0", "python t.py 1 -0.5") == ["-0.5 instead of 0"]
+    assert difference("python t.py -1e-3 0", "python t.py 2 0") == ["2 instead of -1e-3"]
+
+
 def test_variables_configuration_and_declared_changes_are_differences_too() -> None:
     found = difference(BASE, BASE, env=({"A": "1", "B": "2"}, {"A": "3"}), config=({"lr": 0.1}, {"lr": 0.2, "x": [1]}))
     assert found == ["A=3 instead of 1", "no B", "lr=0.2 instead of 0.1", "x=[1]"]

@@ -1,0 +1,1 @@
+"""What the record said at a moment, and what has changed since: the command `believed`."""
