@@ -7,6 +7,7 @@ description that an agent reads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 from perpetual import Lab
@@ -19,6 +20,7 @@ from perpetual_mcp.bounds import MOST_TOKENS, SMALL_TOKENS, Answer, end, fit, fi
 if TYPE_CHECKING:
     from typing import TypedDict
 
+    from perpetual.api import RunStatus
     from perpetual.documents.ledger import Effect, LeaderboardRow, Spread
 
     class ExperimentLine(TypedDict):
@@ -355,7 +357,7 @@ def perpetual_runs(
     limit: Limit = None,
     cursor: Cursor = None,
 ) -> Answer:
-    """Runs as the record has them, newest first, with metrics and reasons; perpetual_scan updates the record."""
+    """Runs as they are now, newest first; perpetual_scan records what has ended, and its metrics."""
     if id is not None:
         if status or experiment or tag is not None:
             raise UsageError("an id names one run; status, experiment and tag are for the list")
@@ -379,9 +381,23 @@ def list_runs(
     )
 
 
+def _as_now(lab: Lab, run: Run) -> Run:
+    """Returns the run with the status that the list has too: what is over is not said to run before it is recorded."""
+    if run.status != "running":
+        return run
+    try:
+        status, reason = lab.runs.look(run.id)
+    except PerpetualError:  # its engine is out of reach: the record stands
+        return run
+    if status in ("queued", "launching", "running"):
+        return run
+    reason = "; ".join(filter(None, (reason, "perpetual scan records it, with its metrics")))
+    return replace(run, status=cast("RunStatus", status), reason=reason)
+
+
 def show_run(lab: Lab, id: str) -> Answer:
     """Returns one run in full, with what was seen of why it ended so; words of its logs are cut to a line."""
-    run = lab.runs.get(id)
+    run = _as_now(lab, lab.runs.get(id))
     document = {"schema": "perpetual.runs/1", "items": [], "run": to_json(run), "next_cursor": None, "truncated": False}
     lines = [say_run(run_line(run))]
     if run.status == "running" and (now := lab.progress([run.id]).get(run.id)) is not None:

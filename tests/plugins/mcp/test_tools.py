@@ -118,10 +118,9 @@ def test_a_campaign_over_the_tools_alone(project: Path) -> None:
             person.experiments.approve("e1")
         assert (await call("perpetual_run", experiment="e1"))["items"][0]["id"] == "r1"
         with anyio.fail_after(60):
-            while (await call("perpetual_runs"))["items"][0]["status"] != "done":
+            while (shown := (await call("perpetual_runs", id="r1"))["run"])["ended_at"] is None:
                 await call("perpetual_scan", wait="20s")
-        seen = (await call("perpetual_runs", id="r1"))["run"]
-        assert seen["metrics"] == {"val_loss": 2.1}, seen
+        assert shown["metrics"] == {"val_loss": 2.1}
         assert [run["status"] for run in (await call("perpetual_runs"))["items"]] == ["done"]
         assert (await call("perpetual_logs", run="r1"))["text"] == r"val_loss=2.1\n"
         rows = (await call("perpetual_evidence", hypothesis="h1"))["items"]
@@ -548,3 +547,26 @@ def test_the_documented_prior_is_the_one_an_agent_may_state(project: Path) -> No
         return tools["perpetual_hypotheses"].input_schema["properties"]["prior"]["description"]
 
     assert f"{low:g} to {high:g}" in talk(opener(project), deed)
+
+
+def test_a_run_that_is_over_is_not_said_to_run(filled: Path) -> None:
+    """Its list and its page agree before it is recorded, and say how it will be."""
+
+    async def deed(client: Client) -> Any:
+        started = await client.call_tool("perpetual_run", {"experiment": "e1"})
+        with Lab.open(filled) as lab, anyio.fail_after(60):
+            while lab.runs.look("r1")[0] in ("launching", "running"):
+                await anyio.sleep(0.02)
+            assert lab.runs.get("r1").status == "running"  # nobody has looked for it: nothing is recorded
+        assert not started.is_error
+        listed = (await client.call_tool("perpetual_runs", {})).structured_content["items"][0]
+        page = await client.call_tool("perpetual_runs", {"id": "r1"})
+        shown = page.structured_content["run"]
+        assert (listed["status"], shown["status"], shown["metrics"]) == ("done", "done", {})
+        assert "perpetual scan records it" in listed["reason"]
+        assert "perpetual scan records it, with its metrics" in text_of(page)
+        await client.call_tool("perpetual_scan", {})
+        shown = (await client.call_tool("perpetual_runs", {"id": "r1"})).structured_content["run"]
+        assert (shown["status"], shown["metrics"]) == ("done", {"val_loss": 2.1})
+
+    talk(opener(filled), deed)
