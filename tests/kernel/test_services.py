@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -28,6 +28,9 @@ from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.service_state import path_of, state_of
 from perpetual_devkit.server_check import ServerCheck
 from tests.support import until
+
+if TYPE_CHECKING:
+    from perpetual.documents.services import ServiceLine
 
 PLUGIN = """
 from perpetual.api import Provider, hookimpl
@@ -181,7 +184,15 @@ def test_a_forged_process_is_not_killed(lab: Lab) -> None:
 
 
 @pytest.mark.slow
-def test_a_service_that_fails_says_why(lab: Lab) -> None:
+def test_a_service_that_fails_says_why(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    look = lab.services.status
+
+    def late(name: str) -> ServiceLine:
+        """Looks once the service is over: whether it is seen to run for a moment is chance."""
+        until(lambda: look(name)["state"] not in ("starting", "running"))
+        return look(name)
+
+    monkeypatch.setattr(lab.services, "status", late)
     with pytest.raises(PerpetualError, match="the service broken did not start: RuntimeError: no licence") as caught:
         lab.services.start("broken")
     assert "broken.log" in str(caught.value.hint)
