@@ -22,8 +22,8 @@ A suite is a pytest class that is subclassed with one fixture, and holds every p
 fixtures: a project, its lab, a distribution that is not installed, the program. `scheduler_site` is where the runs of
 the schedulers' suite live; `recorder` is for `perpetual plugins check`, which runs the suites from outside. `hostile`
 has values, texts and ids that a careless part loses, `elsewhere` asks a part in another process, `verdicts` has the
-verdict "vacuous", in `unsynced` nothing reaches the disk, `limits` ends a test that hangs. `projects` makes a project
-that a test has copied the user's own.
+verdict "vacuous", in `unsynced` nothing reaches the disk, `limits` ends a test that hangs, `quick` takes the time of a
+call where other processes are busy. `projects` makes a project that a test has copied the user's own.
 """
 
 from __future__ import annotations
