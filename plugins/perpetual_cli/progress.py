@@ -126,7 +126,10 @@ def going_on(lab: Lab, ids: Sequence[str]) -> Iterator[_Interrupts]:
 
 
 def _interrupted(lab: Lab, ids: Sequence[str]) -> Interrupted:
-    live = [run for run in lab.runs.named(ids) if run.status in LIVE]
+    known = lab.runs.named(ids)
+    live = [run for run in known if run.status in LIVE]
+    if not known:
+        return Interrupted("interrupted", hint="perpetual runs lists what was started")
     if not live:
         return Interrupted("interrupted; all runs have ended", hint="perpetual scan records what they measured")
     named, owners = [run.id for run in live], [*dict.fromkeys(run.experiment_id for run in live)]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
@@ -83,15 +84,16 @@ def run(
         found = plan(cli.lab, spec, launch) if is_new else launch.plan(cli.lab, id)
         cli.answer("run_plan", found, lambda: _plan_text(found, isolates=isolate))
         return 0
-    started = start(cli.lab, spec, launch) if is_new else launch.start(cli.lab, id)
-    _warn(cli, started)
-    id, is_single = (started[0].experiment_id, len(started) == 1) if is_new else (id, not every)
-    if waits:
-        ids = [item.id for item in started]
-        with going_on(cli.lab, ids):
+    ids = [] if is_new else [id]
+    with going_on(cli.lab, ids) if waits else nullcontext():
+        started = start(cli.lab, spec, launch) if is_new else launch.start(cli.lab, id)
+        ids[:] = [item.id for item in started]
+        _warn(cli, started)
+        if waits:
             for item in started:
                 cli.progress(run_line(item, {}))
             started = wait_for(cli, ids, plain=plain, are_new=True)
+    id, is_single = (started[0].experiment_id, len(started) == 1) if is_new else (id, not every)
     hint = None if waits else _queued_hint(cli.lab, id, started)
     answer_runs(cli, started, single=is_single, hint=hint)
     if hint is not None:

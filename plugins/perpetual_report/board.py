@@ -196,6 +196,7 @@ def _refresh(source: TableSource, cache: BoardCache) -> int | None:
     with cache.reading() as cached:
         if cached is not None and token is not None and cached.state.token == token:
             return cached.state.mark[0]
+        base = None if cached is None else cached.state
         mark = _mark(source)
         found = None if cached is None else _changed(source, cached)
     if found is None:
@@ -205,7 +206,7 @@ def _refresh(source: TableSource, cache: BoardCache) -> int | None:
         rows, subjects = found
         effects = _effects(source, subjects)
     state = State(token, mark, sorted({*source.changes(mark[2])}))
-    return mark[0] if cache.write(rows, effects, state, anew=found is None) else None
+    return mark[0] if cache.write(rows, effects, state, base=base, anew=found is None) else None
 
 
 def _mark(source: TableSource) -> Mark:

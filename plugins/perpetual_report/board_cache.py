@@ -67,17 +67,22 @@ class BoardCache:
             state = _state(found, self._key)
             yield None if state is None else CachedRows(found, state)
 
-    def write(self, rows: Iterable[Row], effects: Effects, state: State, *, anew: bool) -> bool:
-        """Writes rows, effects and their state at once; returns False where a later state, or none, is cached.
+    def write(self, rows: Iterable[Row], effects: Effects, state: State, *, base: State | None, anew: bool) -> bool:
+        """Writes rows, effects and their state at once; returns False where these rows do not follow on what is cached.
 
         Args:
-            anew: these are all rows that there are.
+            base: the state that was cached when these rows were read, None where none was.
+            anew: these are all rows that there are; otherwise they are what has changed since `base`.
         """
         os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
         with closing(self._open(create=True)) as cache:
             cache.execute("BEGIN IMMEDIATE")
             present = _state(cache, self._key)
-            if not anew and (present is None or present.mark[0] > state.mark[0]):
+            if anew:
+                is_next = present == base  # another process may have put later rows there meanwhile
+            else:
+                is_next = present is not None and base is not None and base.mark[0] <= present.mark[0] <= state.mark[0]
+            if not is_next:
                 return False  # closing rolls back
             for name in ("board", "value", "effect") if anew else ():
                 cache.execute(f"DELETE FROM {name}")

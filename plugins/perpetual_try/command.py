@@ -356,25 +356,36 @@ def _all_started(cli: CliContext, root_id: str, manner: _Manner) -> Refused | No
     lab = cli.lab
     while True:
         parts = [item.id for item in members(lab, trial_of(lab, root_id))]
-        started: list[str] = []
-        short: Refused | None = None
-        for id in parts:
-            try:
-                with going_on(lab, parts):
-                    runs = start(lab, id)
-            except Refused as problem:
-                short = problem
-                continue
-            _warn(cli, runs)
-            started += [run.id for run in runs]
-        known = lab.runs.named(parts)
-        if short is not None and not known:
-            raise short
-        live = [run.id for run in known if run.status in LIVE]
-        wait_for(cli, [*dict.fromkeys([*started, *live])], plain=manner.plain, are_new=True)
+        with going_on(lab, parts):
+            short, known = _start_and_wait(cli, parts, manner)
         missing = sum(lab.experiments.get(id).design.replicates for id in parts) - len(lab.runs.named(parts))
-        if missing <= 0 or not (started or live):
+        if missing <= 0 or not known:
             return short if missing > 0 else None
+
+
+def _start_and_wait(cli: CliContext, parts: Sequence[str], manner: _Manner) -> tuple[Refused | None, list[str]]:
+    """Starts the missing runs of experiments and waits; returns the budget's refusal of some, and what was waited for.
+
+    Raises:
+        Refused: where the budget refuses all.
+    """
+    lab = cli.lab
+    started: list[str] = []
+    short: Refused | None = None
+    for id in parts:
+        try:
+            runs = start(lab, id)
+        except Refused as problem:
+            short = problem
+            continue
+        _warn(cli, runs)
+        started += [run.id for run in runs]
+    known = lab.runs.named(parts)
+    if short is not None and not known:
+        raise short
+    awaited_ids = [*dict.fromkeys([*started, *(run.id for run in known if run.status in LIVE)])]
+    wait_for(cli, awaited_ids, plain=manner.plain, are_new=True)
+    return short, awaited_ids
 
 
 def _warn(cli: CliContext, started: Sequence[Run]) -> None:

@@ -354,10 +354,18 @@ def test_a_later_state_is_not_written_over(lab: Lab) -> None:
         assert found is not None
         state = found.state
     older = state._replace(mark=(state.mark[0] - 1, *state.mark[1:]), token="old")
-    assert not cache.write([], {}, older, anew=False)
+    newer = state._replace(mark=(state.mark[0] + 1, *state.mark[1:]), token="new")
+    assert not cache.write([], {}, older, base=older, anew=False)
+    # All rows of an earlier time, and what has changed since a later time than that of the rows that are there.
+    assert not cache.write([], {}, older, base=None, anew=True)
+    assert not cache.write([], {}, newer, base=newer, anew=False)
     with cache.reading() as found:
         assert found is not None
         assert found.state == state
+    assert cache.write([], {}, newer, base=state, anew=True)
+    with cache.reading() as found:
+        assert found is not None
+        assert (found.state, found.numbers()) == (newer, [])
 
 
 def test_many_readers_and_writers_see_the_present(lab: Lab, study: Path) -> None:
