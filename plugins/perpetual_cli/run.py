@@ -87,7 +87,7 @@ def run(
     ids = [] if is_new else [id]
     with going_on(cli.lab, ids) if waits else nullcontext():
         started = start(cli.lab, spec, launch) if is_new else launch.start(cli.lab, id)
-        ids[:] = [item.id for item in started]
+        ids[:] = [item.id for item in started]  # what an interrupt says goes on
         _warn(cli, started)
         if waits:
             for item in started:

@@ -14,6 +14,8 @@ from perpetual import Lab
 from perpetual.api import Experiment, Hypothesis, NotFound, PerpetualError, Run, UsageError, to_json
 from perpetual.science.versions import is_stale
 from perpetual.toolkit.claims import claim_in_words, effect_in_words
+from perpetual.toolkit.run_folder import is_ours
+from perpetual.toolkit.status_file import has_stopped
 from perpetual.toolkit.units import counted, shown_bound, start_of
 from perpetual_mcp.bounds import MOST_TOKENS, SMALL_TOKENS, Answer, end, fit, fitted, listed, piece, plain, size
 
@@ -382,14 +384,18 @@ def list_runs(
 
 
 def _as_now(lab: Lab, run: Run) -> Run:
-    """Returns the run with the status that the list has too: what is over is not said to run before it is recorded."""
-    if run.status != "running":
+    """Returns the run with the status that the list has too: what is over is not said to run before it is recorded.
+
+    As there only a supervisor of this machine is looked at: another engine would be asked over a network.
+    """
+    ours = has_stopped(str(lab.config.folder), run.id) and is_ours(lab.runs.log_dir(run.id))
+    if run.status != "running" or not ours:
         return run
     try:
         status, reason = lab.runs.look(run.id)
-    except PerpetualError:  # its engine is out of reach: the record stands
+    except PerpetualError:  # what its folder holds cannot be read: the record stands
         return run
-    if status in ("queued", "launching", "running"):
+    if status == "running":
         return run
     reason = "; ".join(filter(None, (reason, "perpetual scan records it, with its metrics")))
     return replace(run, status=cast("RunStatus", status), reason=reason)

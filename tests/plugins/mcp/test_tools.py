@@ -557,7 +557,7 @@ def test_a_run_that_is_over_is_not_said_to_run(filled: Path) -> None:
         with Lab.open(filled) as lab, anyio.fail_after(60):
             while lab.runs.look("r1")[0] in ("launching", "running"):
                 await anyio.sleep(0.02)
-            assert lab.runs.get("r1").status == "running"  # nobody has looked for it: nothing is recorded
+            assert lab.runs.get("r1").status == "running"  # no process has scanned since it ended
         assert not started.is_error
         listed = (await client.call_tool("perpetual_runs", {})).structured_content["items"][0]
         page = await client.call_tool("perpetual_runs", {"id": "r1"})
