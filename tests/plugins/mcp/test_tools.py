@@ -552,7 +552,7 @@ def test_the_documented_prior_is_the_one_an_agent_may_state(project: Path) -> No
 def test_a_run_that_is_over_is_not_said_to_run(filled: Path) -> None:
     """Its list and its page agree before it is recorded, and say how it will be."""
 
-    async def deed(client: Client) -> Any:
+    async def deed(client: Client) -> None:
         started = await client.call_tool("perpetual_run", {"experiment": "e1"})
         with Lab.open(filled) as lab, anyio.fail_after(60):
             while lab.runs.look("r1")[0] in ("launching", "running"):
