@@ -90,6 +90,8 @@ if TYPE_CHECKING:  # `as` says that the name is public
     from perpetual.slots.gate import Gate as Gate
     from perpetual.slots.gate import GateFinding as GateFinding
     from perpetual.slots.gate import GateVerdict as GateVerdict
+    from perpetual.slots.gate import PromotionStage as PromotionStage
+    from perpetual.slots.gate import StageVerdict as StageVerdict
     from perpetual.slots.gate import TextProvenance as TextProvenance
     from perpetual.slots.gpu import Gpu as Gpu
     from perpetual.slots.gpu import GpuBackend as GpuBackend
@@ -191,7 +193,7 @@ _HOMES = {
         "Analyser Analysis Draft MetricHistory MetricReader MetricValue Proposer RunFolder RunOutput Symptom"
     ),
     "perpetual.slots.capture": "Artifact Capture CodeReader CodeState Isolation RunChanges RunEnd RunFacts RunStart",
-    "perpetual.slots.gate": "Gate GateFinding GateVerdict TextProvenance",
+    "perpetual.slots.gate": "Gate GateFinding GateVerdict PromotionStage StageVerdict TextProvenance",
     "perpetual.slots.gpu": "Gpu GpuBackend GpuProcess MigDevice GpuReading",
     "perpetual.slots.harness": "WAYS FilePlan Harness ListCommand Scaffold",
     "perpetual.slots.kinds": "EventKind Field RecordKind",

@@ -35,6 +35,8 @@ KINDS: dict[str, str] = {
     "note_written": "subject: path; payload: status, type, blob",
     "note_promoted": "subject: path; payload: blob, was (the status before), why",
     "note_rejected": "subject: path; payload: blob, was (the status before), why",
+    "note_quarantined": "subject: path; payload: as note_promoted",
+    "note_expired": "subject: path; payload: as note_promoted",
     "note_failed": "subject: path; payload: error",
     "note_committed": "subject: path; payload: commit, intent",
     "rules_changed": "subject: the ledger; payload: rules (their number), hypotheses (what each was, and is by them)",

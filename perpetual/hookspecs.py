@@ -174,6 +174,20 @@ def perpetual_gates() -> list[Provider]:
 
 
 @hookspec
+def perpetual_promotion_stages() -> list[Provider]:
+    """Offers promotion stages: what decides by evidence whether a note is promoted, beside the gates that scan it.
+
+    When: once, at discovery. Return: Providers with slot "promotion_stage"; every active one is asked, and the gravest
+    decision counts. Factory: `(options) -> perpetual.api.PromotionStage`. Failure: a stage that raises counts as
+    `wait`: the note stays as it is, and its error is in the answer.
+
+    Example::
+
+        Provider(slot="promotion_stage", name="replay", factory="perpetual_replay.stage:build")
+    """
+
+
+@hookspec
 def perpetual_redactors() -> list[Provider]:
     """Offers redactors: what finds the secrets in all that is recorded and shown.
 

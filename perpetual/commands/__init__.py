@@ -283,7 +283,7 @@ class CliContext:
 
     def table(self, columns: Sequence[str], rows: Sequence[Iterable[str]], *, title: str | None = None) -> None:
         """Prints a table for people; cells are plain text, their control characters made visible."""
-        from perpetual.commands.tables import print_table
+        from perpetual.toolkit.tables import print_table
 
         cells = [[line(cell) for cell in row] for row in rows]
         print_table(columns, cells, title=title, is_screen=sys.stdout.isatty())

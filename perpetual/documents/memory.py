@@ -39,8 +39,19 @@ class MemoryWrite(TypedDict):
     commit: str | None
 
 
+class StageSaid(TypedDict):
+    """What a promotion stage decided, and on what."""
+
+    decision: str
+    reason: str
+    evidence: dict[str, object]
+
+
 class MemoryDecision(TypedDict):
-    """What was decided about the version `blob` of a note; `was` is its status before, `verdict` what the gates say."""
+    """What was decided about the version `blob` of a note; `was` is its status before, `verdict` what the gates say.
+
+    `evidence` is what promotion stages decided on, by their names; null for a decision of a person.
+    """
 
     path: str
     type: str
@@ -50,6 +61,7 @@ class MemoryDecision(TypedDict):
     why: str
     dry_run: bool
     verdict: VerdictDocument
+    evidence: dict[str, StageSaid] | None
 
 
 class NoteKeys(TypedDict):
@@ -63,6 +75,7 @@ class NoteKeys(TypedDict):
     commit: str | None
     blob: str
     updated_at: str
+    proven: bool
 
 
 class NoteWaiting(NoteKeys):

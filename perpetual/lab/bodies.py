@@ -451,6 +451,7 @@ class NoteBody(TypedDict):
     intent: NotRequired[int]
     exposed: int | None
     promoted: NotRequired[int | None]
+    proven: NotRequired[bool]
 
 
 class IntentBody(TypedDict):

@@ -37,7 +37,8 @@ _KEPT: dict[str, frozenset[str]] = {
 }
 _WORDED = frozenset({
     "spec_completed", "experiment_proposed", "experiment_edited", "experiment_rejected", "hypothesis_added",
-    "hypothesis_updated", "run_status", "run_annotated", "note_promoted", "note_rejected", "note_failed",
+    "hypothesis_updated", "run_status", "run_annotated", "note_promoted", "note_rejected", "note_quarantined",
+    "note_expired", "note_failed",
     "proposer_failed",
 })  # fmt: skip
 _WHOLE = frozenset({"setting", "fold", "key"})  # the kernel's own

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Note(Shown):
-    """A memory note; its path is its identity."""
+    """A memory note; its path is its identity. `proven`: its promoted version was promoted by evidence."""
 
     path: str
     type: str
@@ -26,6 +26,7 @@ class Note(Shown):
     commit: str | None
     blob: str
     updated_at: str
+    proven: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ A suite is a pytest class that is subclassed with one fixture, and holds every p
 - `scorers`: `ScorerContract`
 - `memories`: `MemoryContract`, `DurableMemoryContract`
 - `gates`: `GateContract`
+- `promotion_stages`: `PromotionStageContract`
 - `redactors`: `RedactorContract`
 - `analysis`: `MetricReaderContract`, `AnalyserContract`, `ProposerContract`
 - `harnesses`: `HarnessContract`

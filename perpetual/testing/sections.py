@@ -24,12 +24,12 @@ from perpetual.testing.quick import quickest
 if TYPE_CHECKING:
     from perpetual.lab import Lab
 
-__all__ = ["CheckContract", "StatusSectionContract"]
+__all__ = ["CheckContract", "StatusSectionContract", "project_state"]
 
 _MOST_CHARACTERS = 200  # of a line; more is cut off
 
 
-def _state(lab: Lab) -> tuple[int, dict[str, bytes]]:
+def project_state(lab: Lab) -> tuple[int, dict[str, bytes]]:
     """Returns the last event, and every file of the project's own but caches that may be computed again."""
     folder = lab.root / ".perpetual"
     kept = ("status.json", "rules.json")
@@ -75,9 +75,9 @@ class CheckContract(_OfLabs):
 
     def test_it_changes_nothing(self, check: Check, lab: Lab) -> None:
         """Neither the record nor a file of the project."""
-        before = _state(lab)
+        before = project_state(lab)
         check.examine(lab)
-        assert _state(lab) == before
+        assert project_state(lab) == before
 
     def test_it_is_quick(self, check: Check, lab: Lab) -> None:
         """The doctor asks every check while a person waits."""
@@ -112,9 +112,9 @@ class StatusSectionContract(_OfLabs):
 
     def test_it_changes_nothing(self, section: StatusSection, lab: Lab) -> None:
         """Neither the record nor a file of the project."""
-        before = _state(lab)
+        before = project_state(lab)
         section.show(lab)
-        assert _state(lab) == before
+        assert project_state(lab) == before
 
     def test_it_is_quick(self, section: StatusSection, lab: Lab) -> None:
         """Every command that changes the record may show the status anew."""

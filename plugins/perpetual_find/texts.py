@@ -17,8 +17,8 @@ __all__ = ["KINDS", "Entry", "entry_of"]
 KINDS = ("hypothesis", "experiment", "run", "note", "evidence", "event")
 # Events whose payload has words of their own; the others repeat what the records say.
 _EVENTS = frozenset({
-    "experiment_rejected", "note_promoted", "note_rejected", "methodology_set", "budget_set", "queue_changed",
-    "work_adopted", "loop_stopped", "proposer_failed", "record_archived", "deed_undone",
+    "experiment_rejected", "note_promoted", "note_rejected", "note_quarantined", "note_expired", "methodology_set",
+    "budget_set", "queue_changed", "work_adopted", "loop_stopped", "proposer_failed", "record_archived", "deed_undone",
 })  # fmt: skip
 _LONGEST = 64 * 1024  # characters of one record that are indexed
 

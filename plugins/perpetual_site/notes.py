@@ -102,14 +102,14 @@ class NoteVersions:
             note.commits[note.blob] = payload["commit"]
         elif kind == "note_promoted":
             note.promoted, note.status = payload["blob"], "promoted"
-        elif kind == "note_rejected":
-            note.status = "rejected"
+        elif kind in ("note_rejected", "note_quarantined", "note_expired"):
+            note.status = kind.removeprefix("note_")
             note.promoted = None
 
     def accepted(self, path: str) -> str | None:
         """Returns the version of a note that stands accepted, by its blob; None if none does."""
         note = self._notes.get(path)
-        return None if note is None or note.status in ("rejected", "quarantined") else note.promoted
+        return None if note is None or note.status in ("rejected", "quarantined", "expired") else note.promoted
 
     def waiting(self) -> int:
         """Returns how many notes are not shown."""

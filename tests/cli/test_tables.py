@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perpetual.commands.tables import laid_out, print_table
 from perpetual.toolkit.screen import folded
+from perpetual.toolkit.tables import laid_out, print_table
 
 COLUMNS = ("id", "status", "confidence", "tags", "statement")
 ROWS = [

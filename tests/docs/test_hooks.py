@@ -29,6 +29,7 @@ OFFERS = {
     "perpetual_scorers": "scorer",
     "perpetual_memories": "memory",
     "perpetual_gates": "gate",
+    "perpetual_promotion_stages": "promotion_stage",
     "perpetual_redactors": "redactor",
     "perpetual_harnesses": "harness",
     "perpetual_scaffolders": "scaffolder",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perpetual.errors import Conflict, NotFound, Refused, UsageError, nearest, unknown
@@ -13,11 +14,13 @@ from perpetual.lab.gates import Gates
 from perpetual.lab.kinds import INTENT, NOTE, VERDICT, LabTransaction, NoteRow
 from perpetual.lab.memory import promotion
 from perpetual.lab.permissions import BEHAVIOUR_TYPES, for_agent, person_only, shown_version
-from perpetual.records import Listing, Note, Verdict, from_json
+from perpetual.records import Listing, Note, Verdict, from_json, one_line
 from perpetual.records.states import NOTE_STATES
-from perpetual.slots.gate import TextProvenance
+from perpetual.slots.gate import DECISIONS, PromotionStage, StageVerdict, TextProvenance
 from perpetual.slots.memory import Memory, NoteCommit
+from perpetual.toolkit.contained import limited
 from perpetual.toolkit.crashpoints import step
+from perpetual.toolkit.jsoncopy import json_copy
 from perpetual.toolkit.units import start_of
 
 if TYPE_CHECKING:
@@ -177,6 +180,7 @@ class Notes:
             # The versions that agents may be shown, by their intents: a bad new one leaves the good old one exposed.
             "exposed": earlier.body["exposed"] if earlier else None,
             "promoted": promoted,
+            "proven": bool(earlier and earlier.body.get("proven")),  # of the promoted version
         }
         if status != "rejected":
             intent = {
@@ -321,6 +325,29 @@ class Notes:
             Conflict: if it is rejected already.
         """
         return promotion.reject(self._ctx, self._need(path), why)
+
+    def decide(self, path: str, *, dry_run: bool = False) -> MemoryDecision:
+        """Does with the newest version of the note as the promotion stages say; without evidence it stays as it is.
+
+        `evidence` of the answer is what each stage said. A note that a stage promotes is proven.
+
+        Raises:
+            Conflict: for a note without an accepted text.
+        """
+        row = self._need(path)
+        stages = [(name, partial(self._asked, name, stage, row)) for name, stage in self._ctx.parts("promotion_stage")]
+        return promotion.decide(self._ctx, self._gates, row, stages, dry_run=dry_run)
+
+    def _asked(self, name: str, stage: PromotionStage, row: NoteRow, text: str) -> StageVerdict:
+        from perpetual.lab import Lab
+
+        try:
+            said: object = limited(name, partial(stage.judge, self._ctx.cached(Lab), from_json(Note, row.body), text))
+            if not isinstance(said, StageVerdict) or said.decision not in DECISIONS:
+                raise TypeError("it answered no decision")
+            return replace(said, evidence=json_copy(dict(said.evidence), "the evidence of a stage"))
+        except Exception as problem:  # noqa: BLE001 - a stage may raise anything: the note stays as it is
+            return StageVerdict("wait", f"the stage failed: {type(problem).__name__}: {one_line(str(problem))}")
 
     def queue(self, *, limit: int = 100, cursor: str | None = None) -> Listing[Waiting]:
         """Returns a page of the notes that wait for a decision, quarantined and candidates, oldest first.
