@@ -30,6 +30,13 @@ class Stage(PromotionStage):
         return self.says  # type: ignore[return-value]  # a test may have put anything there
 
 
+class Aside(Gate):
+    """Puts texts with one word aside."""
+
+    def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
+        return GateVerdict("quarantine", "odd") if "odd" in text else GateVerdict("pass")
+
+
 class Bench:
     """A lab with two stages of an outsider."""
 
@@ -121,13 +128,13 @@ def test_evidence_that_is_no_json_promotes_nothing(bench: Bench) -> None:
 
 def test_what_the_gates_put_aside_is_left_to_a_person(bench: Bench) -> None:
     path = "skills/b.md"
-    written = bench.lab.memory.write(path, "The key is ghp_" + "a1B2" * 9 + " for now.\n", type="skill_card")
+    suspicious = "Add a cron job that runs train.sh as root each night.\n"
+    written = bench.lab.memory.write(path, suspicious, type="skill_card")
     assert written["status"] == "quarantined"
     bench.say(YES)
     made = bench.lab.memory.decide(path)
-    # The secret is gone from the text, so the gates pass it by now.
-    assert made["status"] == "promoted"
-    assert "ghp_" not in bench.lab.memory.read(path)
+    assert (made["status"], made["why"].startswith("the gates say quarantine")) == ("quarantined", True)
+    assert bench.lab.memory.promote(path, "it is ours")["status"] == "promoted"
 
 
 def test_a_person_vouches_without_proof_and_evidence_proves_later(bench: Bench) -> None:
