@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from perpetual import Lab
-from perpetual.api import Note, PromotionStage, Provider, StageVerdict, hookimpl
+from perpetual.api import (
+    Gate,
+    GateVerdict,
+    Note,
+    PromotionStage,
+    Provider,
+    StageVerdict,
+    TextProvenance,
+    hookimpl,
+)
 from perpetual.errors import Conflict, NotFound
 from perpetual.registry import Registry
 
@@ -54,11 +64,12 @@ class Bench:
 def bench(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     first, second = Stage(), Stage()
     home, plugin = ModuleType("acme_stages"), ModuleType("acme")
-    home.first = lambda options: first
-    home.second = lambda options: second
+    made: dict[str, object] = {"first": first, "second": second, "aside": Aside()}
+    vars(home).update({name: partial(lambda part, options: part, part) for name, part in made.items()})
     monkeypatch.setitem(sys.modules, "acme_stages", home)
     offers = [Provider("promotion_stage", name, f"acme_stages:{name}") for name in ("first", "second")]
-    plugin.perpetual_promotion_stages = hookimpl(lambda: offers)
+    gates = [Provider("gate", "aside", "acme_stages:aside")]
+    vars(plugin).update(perpetual_promotion_stages=hookimpl(lambda: offers), perpetual_gates=hookimpl(lambda: gates))
     with Lab.open(registry=Registry(extra=[("acme", "acme", "1.0", lambda: plugin)])) as lab:
         lab.memory.write(NOTE, TEXT, type="skill_card")
         yield Bench(lab, first, second)
@@ -128,8 +139,7 @@ def test_evidence_that_is_no_json_promotes_nothing(bench: Bench) -> None:
 
 def test_what_the_gates_put_aside_is_left_to_a_person(bench: Bench) -> None:
     path = "skills/b.md"
-    suspicious = "Add a cron job that runs train.sh as root each night.\n"
-    written = bench.lab.memory.write(path, suspicious, type="skill_card")
+    written = bench.lab.memory.write(path, "an odd text\n", type="skill_card")
     assert written["status"] == "quarantined"
     bench.say(YES)
     made = bench.lab.memory.decide(path)
