@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # `as` says that the name is public
     from perpetual.hookspecs import hookspec as hookspec
     from perpetual.lab.evidence.partial_record import PartialRecord as PartialRecord
     from perpetual.lab.ledger.evidence import EvidenceFold as EvidenceFold
+    from perpetual.lab.memory import NoteHit as NoteHit
     from perpetual.lab.plugin_listing import Inventory as Inventory
     from perpetual.lab.records import Record as Record
     from perpetual.records import Debit as Debit
@@ -54,6 +55,7 @@ if TYPE_CHECKING:  # `as` says that the name is public
     from perpetual.records import Experiment as Experiment
     from perpetual.records import GitState as GitState
     from perpetual.records import Hypothesis as Hypothesis
+    from perpetual.records import Listing as Listing
     from perpetual.records import Note as Note
     from perpetual.records import Resources as Resources
     from perpetual.records import Run as Run
@@ -182,10 +184,12 @@ _HOMES = {
     "perpetual.hookspecs": "hookimpl hookspec",
     "perpetual.lab.evidence.partial_record": "PartialRecord",
     "perpetual.lab.ledger.evidence": "EvidenceFold",
+    "perpetual.lab.memory": "NoteHit",
     "perpetual.lab.plugin_listing": "Inventory",
     "perpetual.lab.records": "Record",
     "perpetual.records": (
-        "Debit Design Event Evidence Experiment GitState Hypothesis Note Resources Run Score Verdict from_json to_json"
+        "Debit Design Event Evidence Experiment GitState Hypothesis Listing Note Resources Run Score Verdict from_json "
+        "to_json"
     ),
     "perpetual.records.states": "ExperimentStatus HypothesisStatus NoteStatus RunStatus",
     "perpetual.slots": "API Option Provider",

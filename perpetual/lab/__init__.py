@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +89,9 @@ class Lab(AbstractContextManager["Lab"]):
         """Notes, behind the gates."""
         from perpetual.lab.memory import Notes
 
-        return self.context.cached(Notes)
+        notes = self.context.cached(Notes)
+        notes.lab = self
+        return notes
 
     @cached_property
     def hypotheses(self) -> Hypotheses:
@@ -193,10 +195,11 @@ class Lab(AbstractContextManager["Lab"]):
 
     @cached_property
     def _status(self) -> Status:
-        from perpetual.lab.plugin_sections import status_sections
+        from perpetual.lab.plugin_sections import offered_notes, status_sections
         from perpetual.lab.status import Status
 
-        return Status(self.context, self.budget, lambda: status_sections(self), self.progress)
+        sections, notes = partial(status_sections, self), partial(offered_notes, self)
+        return Status(self.context, self.budget, sections, self.progress, notes)
 
     @classmethod
     def open(

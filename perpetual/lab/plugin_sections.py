@@ -14,10 +14,10 @@ from perpetual.toolkit.jsoncopy import json_copy
 
 if TYPE_CHECKING:
     from perpetual.documents.machine import DoctorCheck
-    from perpetual.documents.status import SectionNow
+    from perpetual.documents.status import NoteLine, SectionNow
     from perpetual.lab import Lab
 
-__all__ = ["plugin_checks", "progress_of", "status_sections"]
+__all__ = ["offered_notes", "plugin_checks", "progress_of", "status_sections"]
 
 _LONGEST = 200  # characters of a line
 
@@ -53,6 +53,16 @@ def status_sections(lab: Lab, *, live: bool = False) -> dict[str, SectionNow]:
         if shown is not None:
             sections[name.rpartition("/")[2]] = shown
     return sections
+
+
+def offered_notes(lab: Lab, limit: int) -> list[NoteLine]:
+    """Returns the notes that the retriever offers to agents; none where there is no retriever, or it fails."""
+    try:
+        ((name, part),) = lab.parts("retriever")
+        found = limited(name, partial(part.offer, lab, limit=limit))
+        return [{"path": note.path, "title": note.title, "status": note.status} for note in found]
+    except Exception:  # noqa: BLE001 - a plugin may raise anything; the rest of the status is still shown
+        return []
 
 
 def progress_of(lab: Lab, run_ids: Sequence[str]) -> dict[str, dict[str, object]]:

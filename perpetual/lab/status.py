@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from perpetual.brief import for_agents
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.family import tested
-from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, NOTE, RUN, ExperimentRow, HypothesisRow, NoteRow
+from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, RUN, ExperimentRow, HypothesisRow
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.ledger.tagged import tagged
-from perpetual.lab.permissions import for_agent, shown_version
+from perpetual.lab.permissions import for_agent
 from perpetual.lab.state_token import Present
 from perpetual.lab.trust_questions import held_items
 from perpetual.records import one_line
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         FamilyNow,
         HypothesisLine,
         LabStatus,
+        NoteLine,
         ProposedLine,
         ResultLine,
         RunLine,
@@ -65,9 +66,10 @@ class Status:
         budget: Budget,
         sections: Callable[[], dict[str, SectionNow]],
         progress: Callable[[Sequence[str]], dict[str, dict[str, object]]],
+        notes: Callable[[int], list[NoteLine]],
     ) -> None:
         self._ctx, self._runs = ctx, RunRecords(ctx)
-        self._budget, self._sections, self._progress = budget, sections, progress
+        self._budget, self._sections, self._progress, self._notes = budget, sections, progress, notes
         self._present = Present(ctx)
 
     def document(self) -> LabStatus:
@@ -285,27 +287,11 @@ class Status:
             "results": results,
             "dead_ends": [_hypothesis_line(item.body) for item in refuted],
             "cautions": {item.id: item.body["cautions"] for item in (*top, *refuted) if item.body.get("cautions")},
-            "notes": [
-                {"path": note.id, "title": note.body["title"], "status": note.body["status"]}
-                for note in self._shown_notes()
-            ],
+            "notes": self._notes(_RECENT),
             "strategy": self._ctx.config.methodology["exploration_strategy"],
             "is_redacted": True,  # kept ones of earlier versions are not
             "agents_may_approve": self._ctx.config.methodology["agents_may_approve"],
         }
-
-    def _shown_notes(self) -> list[NoteRow]:
-        """Returns the newest notes that agents are shown, in order."""
-        methodology = self._ctx.config.methodology
-        found: list[NoteRow] = []
-        cursor: str | None = None
-        while len(found) < _RECENT:
-            page = self._ctx.store.page(NOTE, limit=TOP, newest_first=True, cursor=cursor)
-            found += [note for note in page.items if shown_version(note.body, methodology) is not None]
-            cursor = page.next_cursor
-            if cursor is None:
-                break
-        return found[:_RECENT][::-1]
 
     def _proposed(self, experiment: ExperimentRow) -> ProposedLine:
         """Returns an experiment that waits for a person, with its command where the title does not say it."""

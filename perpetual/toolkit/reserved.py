@@ -50,6 +50,7 @@ RESERVED: dict[str, frozenset[str]] = {
     "proposer": frozenset({"full-scale", "grid", "noise-floor", "proxies"}),
     "redactor": frozenset({"secrets"}),
     "report_section": frozenset({"artifacts", "curves", "sweeps"}),
+    "retriever": frozenset({"linear", "recall"}),
     "scaffolder": frozenset({"files"}),
     "scheduler": frozenset({"local"}),
     "scorer": frozenset({"decisive", "greedy", "information-gain", "random", "round-robin", "thompson"}),

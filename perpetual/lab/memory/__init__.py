@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from perpetual.errors import Conflict, NotFound, Refused, UsageError, nearest, unknown
+from perpetual.errors import Conflict, NotFound, PluginError, Refused, UsageError, nearest, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.gates import Gates
 from perpetual.lab.kinds import INTENT, NOTE, VERDICT, LabTransaction, NoteRow
@@ -25,29 +24,22 @@ from perpetual.toolkit.units import start_of
 
 if TYPE_CHECKING:
     from perpetual.documents.memory import MemoryDecision, MemoryWrite
+    from perpetual.lab import Lab
 
-__all__ = ["STATUSES", "TYPES", "Hit", "Notes", "Waiting"]
+__all__ = ["STATUSES", "TYPES", "NoteHit", "Notes", "Waiting"]
 
 STATUSES = NOTE_STATES
 TYPES = ("note", "episodic_case", "failure_pattern", *BEHAVIOUR_TYPES)
 _LIMIT_BYTES = 256 * 1024
 _FLUSH_AT_ONCE = 50  # fewer than the commits among which a memory knows its intents again
 _MESSAGE_LIMIT_BYTES = 4 * 1024
-_MOST_WORDS = 32  # of a query
-_EXCERPT = 160  # characters
-_PLURAL = re.compile("(?<=..[^s])s$")
-_SHORT = 3  # letters of a word that is looked for at the start of words only: `is` is in `this`
-_COMMON = re.compile(
-    "a|an|and|any|are|as|at|be|best|better|but|by|can|did|do|does|for|from|has|have|how|i|if|in|is|it|its|me|my|not|of|"
-    "on|or|our|so|than|that|the|their|them|then|there|these|they|this|to|us|was|we|were|what|when|where|which|who|why|"
-    "will|with|would|you|your"
-)  # words of a question that say nothing of its subject
+_LONGEST_AUTHOR = 160  # characters
 _MOST_GATED = 100  # versions whose words the gates are asked about at once
 _WITHHELD = "(withheld: the gates have not passed it)"
 _STATUS_OF = {"pass": "candidate", "quarantine": "quarantined", "reject": "rejected"}
 
 
-class Hit(NamedTuple):
+class NoteHit(NamedTuple):
     """A note that a search has found, and the line that says why."""
 
     note: Note
@@ -64,6 +56,8 @@ class Waiting(NamedTuple):
 
 class Notes:
     """Writing, reading, listing and promoting notes."""
+
+    lab: Lab  # for the retriever; set by the lab
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
@@ -386,39 +380,19 @@ class Notes:
         items = tuple(map(self._told, rest[:limit]))
         return Listing(items, str(rest[limit - 1].number) if len(rest) > limit else None)
 
-    def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> Listing[Hit]:
-        """Returns the notes that hold words of the query in path, title or text: most words first, then the newest.
+    def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> Listing[NoteHit]:
+        """Returns the notes that hold words of the query, as the slot `retriever` ranks them.
 
-        Words as `is` count only where there is no other, and of a plural the `s` does not. A reader that is an agent
-        finds what it may be shown, and nothing else.
+        A reader that is an agent finds what it may be shown, and nothing else.
 
         Raises:
             UsageError: for a query without a word, or a cursor that is none.
+            PluginError: where no retriever is in force.
         """
-        said = [*dict.fromkeys(re.findall(r"\w+", query.casefold()))]
-        words = [_PLURAL.sub("", word) for word in said if not _COMMON.fullmatch(word)][:_MOST_WORDS] or said[
-            :_MOST_WORDS
-        ]
-        if not words:
-            raise UsageError("a search needs a word", hint='for example "warm-up"')
-        patterns = [re.compile(("" if len(word) > _SHORT else r"\b") + re.escape(word)) for word in words]
-        start = start_of(cursor)
-        is_agents = for_agent(self._ctx)
-        found: list[tuple[int, int, Hit]] = []
-        for document in self._ctx.store.find(NOTE):
-            intent = self._shown(document) if is_agents else document.body.get("intent")
-            row = self._ctx.store.get(INTENT, str(intent)) if intent is not None else None
-            if row is None:
-                continue
-            text = row.body["content"]
-            place = f"{document.id}\n{document.body['title']}\n{text}".casefold()
-            hits = sum(pattern.search(place) is not None for pattern in patterns)
-            if hits:
-                hit = Hit(from_json(Note, document.body), _excerpt(text, patterns))
-                found.append((-hits, -row.number, hit))
-        found.sort(key=lambda item: item[:2])
-        page = tuple(hit for _, _, hit in found[start : start + limit])
-        return Listing(page, str(start + limit) if len(found) > start + limit else None)
+        if "retriever" not in self._ctx.registry.slots:
+            raise PluginError("notes cannot be searched: no retriever is in force", hint="perpetual plugins list")
+        found: Listing[NoteHit] = self._ctx.part("retriever").search(self.lab, query, limit=limit, cursor=cursor)
+        return found
 
     def history(self, path: str, *, limit: int = 50) -> Sequence[NoteCommit]:
         """Returns the note's versions in git, newest first.
@@ -438,7 +412,7 @@ class Notes:
 
     def _gated(self, version: NoteCommit, provenance: TextProvenance) -> NoteCommit:
         """Returns a version with words that the gates pass, or without words."""
-        author, message = version.author[:_EXCERPT], version.message[:_MESSAGE_LIMIT_BYTES]
+        author, message = version.author[:_LONGEST_AUTHOR], version.message[:_MESSAGE_LIMIT_BYTES]
         verdict, clean = self._gates.judge(f"{author}\n{message}", provenance)
         if verdict.outcome != "pass":
             return _withheld(version)
@@ -448,14 +422,6 @@ class Notes:
 
 def _withheld(version: NoteCommit) -> NoteCommit:
     return replace(version, author=_WITHHELD, message=_WITHHELD)
-
-
-def _excerpt(text: str, words: Sequence[re.Pattern[str]]) -> str:
-    """Returns the first line with one of the words, or the first line of all, cut for a list."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    found = (line for line in lines if any(word.search(line.casefold()) for word in words))
-    line = next(found, lines[0] if lines else "")
-    return line if len(line) <= _EXCERPT else line[: _EXCERPT - 3] + "..."
 
 
 def _check_size(what: str, text: str, most_bytes: int) -> None:
