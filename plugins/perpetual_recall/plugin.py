@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perpetual.api import Provider, Slot, Suite, Template, hookimpl
+from perpetual.api import EventKind, Field, Provider, RecordKind, Slot, Suite, Template, hookimpl
 
 
 @hookimpl
@@ -20,6 +20,19 @@ def perpetual_slots() -> list[Slot]:
 def perpetual_retrievers() -> list[Provider]:
     """Offers two retrievers."""
     return [
-        Provider("retriever", "recall", "perpetual_recall.linear:build", "by the number of words"),
+        Provider("retriever", "recall", "perpetual_recall.recall:build", "by text and by what came of the notes"),
         Provider("retriever", "linear", "perpetual_recall.linear:build", "reads every note at each search"),
     ]
+
+
+@hookimpl
+def perpetual_kinds() -> list[RecordKind | EventKind]:
+    """Brings the ledger of exposures: which notes were in the context of whom."""
+    return [
+        RecordKind("exposure", {
+            "notes": Field("list", "The notes in the context, each {path, blob}.", required=True),
+            "run": Field("str", "The run whose context it was; null: of the actor's next runs.", references="run"),
+            "session": Field("str", "The agent's session, as its harness names it."),
+            "tokens": Field("int", "The size of what was shown, in tokens."),
+        }, ledger=True)
+    ]  # fmt: skip

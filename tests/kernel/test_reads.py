@@ -24,11 +24,13 @@ def test_a_search_finds_the_notes_that_hold_most_of_its_words(project: Path) -> 
             ("notes/sgd.md", "# SGD"),
             ("notes/adam.md", "beta2 matters"),
         ]
-        # equally good ones: the newest first, in pages
+        # in pages, the shorter one first, of which the word is a greater part
         first = lab.memory.search("matters", limit=1)
-        assert [hit.note.path for hit in first.items] == ["notes/sgd.md"]
+        assert [hit.note.path for hit in first.items] == ["notes/adam.md"]
         rest = lab.memory.search("matters", limit=1, cursor=first.next_cursor)
-        assert ([hit.note.path for hit in rest.items], rest.next_cursor) == (["notes/adam.md"], None)
+        assert ([hit.note.path for hit in rest.items], rest.next_cursor) == (["notes/sgd.md"], None)
+        lab.memory.write("notes/tim.md", "# Tim\nbeta2 matters\n")  # equally good ones: the newest first
+        assert [hit.note.path for hit in lab.memory.search("matters").items][:2] == ["notes/tim.md", "notes/adam.md"]
         assert lab.memory.search("nowhere").items == ()
         for query, cursor in (("", None), ("?!", None), ("x", "soon")):
             with pytest.raises(UsageError):

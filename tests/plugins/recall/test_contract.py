@@ -11,9 +11,15 @@ import pytest
 
 from perpetual.registry import Registry
 from perpetual_devkit.authoring import new_plugin
-from perpetual_recall import linear
+from perpetual_recall import linear, recall
 from perpetual_recall.retriever import Retriever
 from perpetual_recall.testing import RetrieverContract
+
+
+class TestRecall(RetrieverContract):
+    @pytest.fixture
+    def retriever(self) -> Retriever:
+        return recall.build({})
 
 
 class TestLinear(RetrieverContract):

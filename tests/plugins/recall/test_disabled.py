@@ -34,5 +34,5 @@ class Broken(Retriever):
 def test_a_status_outlives_a_retriever_that_fails(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Lab.open(project) as lab:
         lab.memory.write("a.md", "# A\nwarm-up")
-        monkeypatch.setattr("perpetual_recall.linear.Linear", Broken)
+        monkeypatch.setattr("perpetual_recall.recall.Recall", Broken)
         assert lab.status()["brief"]["notes"] == []

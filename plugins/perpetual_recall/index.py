@@ -1,0 +1,286 @@
+"""The index of notes: one SQLite file with an FTS5 table in the user's cache, brought up to the store's last commit.
+
+It holds of each note the version that persons see and the one that agents are shown, and what the outcomes of runs say
+of them. It is a cache: a file that is broken, of another version or of another record is built anew, and where no file
+can be written the index is built in memory. SQLite's lock lets one process bring it up to date at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from perpetual.api import Note, NotFound, PerpetualError, TransientError, from_json, to_json
+from perpetual.toolkit.caches import cache_dir
+from perpetual_recall import outcomes
+from perpetual_recall.front import Front, front_of, split
+from perpetual_recall.ranking import UNIT, Utility
+from perpetual_recall.shown import text_of
+from perpetual_recall.words import SHORT
+
+if TYPE_CHECKING:
+    from perpetual import Lab
+
+__all__ = ["Index", "Version", "index_path", "matches", "newest", "utility", "version_of"]
+
+_VERSION = 1  # of the tables and of what is indexed
+_WAIT_S = 20.0
+_LONGEST = 64 * 1024  # characters of a note that are indexed
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS versions (no INTEGER PRIMARY KEY, path TEXT, blob TEXT, for_persons INTEGER, "
+    "for_agents INTEGER, note TEXT, front TEXT, body TEXT)",
+    "CREATE INDEX IF NOT EXISTS versions_path ON versions (path)",
+    "CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (path, title, body, readers, tokenize = 'porter unicode61')",
+    *outcomes.TABLES,
+)
+_RANK = "bm25(words, 4.0, 4.0, 1.0, 0.0)"  # a word of the title says more than one of the text
+_READERS = {True: "zzagents", False: "zzpersons"}  # words of the column `readers`
+_DROPPED = ("state", "versions", "words", *outcomes.NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of a note as a reader sees it; `bm25` is 0 where it was not searched, `cosine` None without vectors."""
+
+    note: Note
+    blob: str
+    text: str
+    front: Front
+    bm25: float = 0.0
+    cosine: float | None = None
+
+
+def index_path(lab: Lab) -> str:
+    """Returns the file of a project's index, in the user's cache: a project's own folder may be another user's work."""
+    place = f"{os.path.realpath(lab.config.folder)}\n{lab.config.project_id}"
+    return os.path.join(cache_dir(), f"recall-{sha256(place.encode()).hexdigest()[:16]}.sqlite")
+
+
+class Index:
+    """An open index; calls from several threads follow one another."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._opened: tuple[int, str] | None = None  # the process and the file
+        self._seen: tuple[object, ...] | None = None  # the state of the record that the index is known to be of
+
+    @contextmanager
+    def of(self, lab: Lab) -> Iterator[sqlite3.Connection]:
+        """Opens the index, up to date with the record.
+
+        Raises:
+            TransientError: while another process holds it for long.
+            PerpetualError: where Python's SQLite has no full-text search.
+        """
+        with self._lock:
+            place = (os.getpid(), index_path(lab))
+            if self._connection is None or self._opened != place or not self._refreshed(lab, self._connection):
+                self._open(lab, place)
+            assert self._connection is not None
+            yield self._connection
+
+    def _open(self, lab: Lab, place: tuple[int, str]) -> None:
+        if self._connection is not None and self._opened is not None and self._opened[0] == place[0]:
+            self._connection.close()
+        self._connection = self._seen = None
+        for path, anew in ((place[1], False), (place[1], True), (":memory:", False)):
+            connection = _connected(path, anew=anew)
+            if connection is not None and self._refreshed(lab, connection):
+                self._connection, self._opened = connection, place
+                weakref.finalize(self, connection.close)
+                return
+            if connection is not None:
+                connection.close()
+        raise PerpetualError(
+            "Python's SQLite has no full-text search (FTS5)",
+            hint="perpetual config set slots.retriever linear, or use a Python that was built with it",
+        )
+
+    def _refreshed(self, lab: Lab, connection: sqlite3.Connection) -> bool:
+        """Brings the index up to date; answers whether it can be used."""
+        exposure = str(lab.config.methodology["memory_exposure"])
+        try:
+            if self._seen is not None and connection is self._connection:
+                sequence = self._seen[0]
+                assert isinstance(sequence, int)
+                if self._seen[1] == exposure and lab.storage.changes(sequence) == (sequence, []):
+                    return True
+            self._seen = _refresh(lab, connection, exposure), exposure
+            return True
+        except (sqlite3.Error, KeyError, ValueError) as problem:  # the last two of a state that is spoilt
+            if isinstance(problem, sqlite3.OperationalError) and "locked" in str(problem):
+                raise TransientError(
+                    "another process is building the index of the notes", hint="try again"
+                ) from problem
+            return False
+
+
+def _connected(path: str, *, anew: bool) -> sqlite3.Connection | None:
+    try:
+        if path != ":memory:":
+            if anew:
+                _remove(path)
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+            os.close(os.open(path, flags, 0o600))
+        connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
+    except (sqlite3.Error, OSError):
+        return None
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA synchronous = OFF")  # a cache: what a power cut breaks is built anew
+    except sqlite3.Error:
+        connection.close()
+        return None
+    return connection
+
+
+def _remove(path: str) -> None:
+    for name in (path, f"{path}-journal", f"{path}-wal", f"{path}-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commits what the block writes; after any error, Ctrl-C included, nothing of it is kept."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _refresh(lab: Lab, connection: sqlite3.Connection, exposure: str) -> int:
+    """Indexes what the store has committed since, in one transaction, and answers the commit that it is of."""
+    known = _state(connection).get("seq", "")
+    if known and lab.storage.changes(int(known)) == (int(known), []) and _is_same(lab, connection, exposure):
+        return int(known)
+    with _transaction(connection):
+        if not _is_same(lab, connection, exposure):
+            for table in _DROPPED:
+                connection.execute(f"DROP TABLE IF EXISTS {table}")
+        for table in _TABLES:
+            connection.execute(table)
+        present, changes = lab.storage.changes(int(_state(connection).get("seq", "0")))
+        for kind, id in changes:
+            if kind == "note":
+                _put(lab, connection, id)
+        outcomes.fold(lab, connection, changes)
+        events = lab.feed.last()
+        fresh = {"seq": str(present), "version": str(_VERSION), "event": str(events), "mark": _mark(lab, events),
+                 "exposure": exposure}  # fmt: skip
+        connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", fresh.items())
+    return present
+
+
+def _state(connection: sqlite3.Connection) -> dict[str, str]:
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'state'").fetchone():
+        return {}
+    return dict(connection.execute("SELECT name, value FROM state").fetchall())
+
+
+def _is_same(lab: Lab, connection: sqlite3.Connection, exposure: str) -> bool:
+    """Returns whether the index is of this version, of these rules and of this record, as its last event says."""
+    state = _state(connection)
+    if state.get("version") != str(_VERSION) or state["exposure"] != exposure:
+        return False
+    if int(state["seq"]) > lab.storage.changes(int(state["seq"]))[0]:
+        return False
+    return state["mark"] == _mark(lab, int(state["event"]))
+
+
+def _mark(lab: Lab, number: int) -> str:
+    """Returns what tells an event from that of another record."""
+    found = lab.events(since=number - 1, limit=1) if number else []
+    return "".join(sha256(f"{item.seq} {item.time} {item.kind} {item.subject}".encode()).hexdigest() for item in found)
+
+
+def _put(lab: Lab, connection: sqlite3.Connection, path: str) -> None:
+    """Indexes the versions of a note that a reader sees, and forgets its earlier ones."""
+    for (number,) in connection.execute("SELECT no FROM versions WHERE path = ?", (path,)).fetchall():
+        connection.execute("DELETE FROM words WHERE rowid = ?", (number,))
+        connection.execute("DELETE FROM versions WHERE no = ?", (number,))
+    try:
+        note = lab.memory.get(path)
+    except NotFound:
+        return
+    whole, shown = (text_of(lab, note, for_agent=it) for it in (False, True))
+    for text, readers in ((whole, (True, whole == shown)), (shown if shown != whole else None, (False, True))):
+        if text is not None:
+            _insert(lab, connection, note, text, readers)
+
+
+def _insert(lab: Lab, connection: sqlite3.Connection, note: Note, text: str, readers: tuple[bool, bool]) -> None:
+    front, (_, body) = front_of(text), split(text)
+    made = connection.execute(
+        "INSERT INTO versions (path, blob, for_persons, for_agents, note, front, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (note.path, lab.part("memory").blob_id(text), *readers, json.dumps(to_json(note)),
+         json.dumps([front.scope, front.contradicts]), text),
+    )  # fmt: skip
+    # As many words for every row: the length of a row counts in BM25.
+    words = " ".join(_READERS[it] if reads else "zznone" for it, reads in zip((False, True), readers, strict=True))
+    connection.execute(
+        "INSERT INTO words (rowid, path, title, body, readers) VALUES (?, ?, ?, ?, ?)",
+        (made.lastrowid, note.path, note.title, body[:_LONGEST], words),
+    )
+
+
+def _match_of(words: Sequence[str], *, for_agents: bool) -> str:
+    """Returns the query of FTS5 for any of the words, or what begins with a long one. No text reaches its parser unquoted."""
+    terms = " OR ".join(f'"{word}"{" *" * (len(word) > SHORT)}' for word in words)
+    return f'{{path title body}} : ({terms}) AND readers : "{_READERS[for_agents]}"'
+
+
+def matches(
+    connection: sqlite3.Connection, words: Sequence[str], *, for_agents: bool, start: int, limit: int
+) -> list[Version]:
+    """Returns at most `limit` versions from the number `start` on, the best first; of equals the newest first."""
+    rows = connection.execute(
+        f"SELECT note, blob, versions.body, front, found.score FROM (SELECT rowid AS no, {_RANK} AS score FROM words "
+        "WHERE words MATCH ? ORDER BY score, rowid DESC LIMIT ? OFFSET ?) AS found "
+        "JOIN versions ON versions.no = found.no ORDER BY found.score, found.no DESC",
+        (_match_of(words, for_agents=for_agents), limit, start),
+    )
+    return [_version(*row) for row in rows]
+
+
+def newest(connection: sqlite3.Connection, limit: int) -> list[Version]:
+    """Returns the newest versions that agents are shown."""
+    rows = connection.execute(
+        "SELECT note, blob, body, front FROM versions WHERE for_agents ORDER BY no DESC LIMIT ?", (limit,)
+    )
+    return [_version(*row) for row in rows]
+
+
+def version_of(connection: sqlite3.Connection, path: str) -> Version | None:
+    """Returns the version of a note that agents are shown."""
+    row = connection.execute(
+        "SELECT note, blob, body, front FROM versions WHERE path = ? AND for_agents", (path,)
+    ).fetchone()
+    return None if row is None else _version(*row)
+
+
+def _version(note: str, blob: str, text: str, front: str, score: float = 0.0) -> Version:
+    scope, contradicts = json.loads(front)
+    return Version(from_json(Note, json.loads(note)), blob, text, Front(scope, tuple(contradicts)), -score)
+
+
+def utility(connection: sqlite3.Connection, path: str, blob: str) -> Utility:
+    """Returns what the outcomes say of a version of a note."""
+    row = connection.execute("SELECT good, bad FROM tallies WHERE path = ? AND blob = ?", (path, blob)).fetchone()
+    return Utility() if row is None else Utility(row[0] / UNIT, row[1] / UNIT)

@@ -1,0 +1,135 @@
+"""What became of the work in whose context notes were: credits for notes, folded from exposures and runs.
+
+An exposure says which versions of notes were put into an actor's context. A run that this actor proposed or approved
+afterwards, within a day, and before the next exposure, is that context's outcome: good if it ended with its metric
+measured, bad if it failed or ran out of time. Each of n notes gets 1/n of it. A run that was killed, lost or tainted
+says nothing. An exposure that names a run is of that run.
+
+The fold reads what has changed: an exposure when it is appended, a run when it is written. Credits are whole parts of
+`UNIT`, so that any order of folding gives the same sums.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from perpetual.api import NotFound
+from perpetual_recall.ranking import UNIT
+
+if TYPE_CHECKING:
+    from perpetual import Lab
+    from perpetual.api import Experiment, Run
+
+__all__ = ["EXPOSURE", "NAMES", "TABLES", "agent_of", "fold", "outcome_of"]
+
+EXPOSURE = "recall.exposure"
+_WINDOW = timedelta(days=1)
+NAMES = ("exposures", "credits", "tallies")
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS exposures (no INTEGER PRIMARY KEY, actor TEXT, time TEXT, run TEXT, notes TEXT)",
+    "CREATE INDEX IF NOT EXISTS exposures_actor ON exposures (actor, time)",
+    "CREATE INDEX IF NOT EXISTS exposures_run ON exposures (run)",
+    "CREATE TABLE IF NOT EXISTS credits (run TEXT, path TEXT, blob TEXT, good INTEGER, bad INTEGER, "
+    "PRIMARY KEY (run, path, blob)) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS tallies (path TEXT, blob TEXT, good INTEGER, bad INTEGER, "
+    "PRIMARY KEY (path, blob)) WITHOUT ROWID",
+)
+
+
+def agent_of(actor: str) -> str:
+    """Returns the name under which an actor's exposures and runs meet: an agent's in any version, else the whole."""
+    kind, _, name = actor.partition(":")
+    return f"agent {name.partition('/')[0].lower()}" if kind in ("agent", "mcp") and name else actor
+
+
+def fold(lab: Lab, connection: sqlite3.Connection, changes: Sequence[tuple[str, str]]) -> None:
+    """Takes up the exposures and runs among the changes of the record."""
+    runs = {id: None for kind, id in changes if kind == "run"}
+    for kind, id in changes:
+        if kind == EXPOSURE:
+            named = _expose(lab, connection, id)
+            if named is not None:
+                runs[named] = None
+    for id in runs:
+        _settle(lab, connection, id)
+
+
+def _expose(lab: Lab, connection: sqlite3.Connection, id: str) -> str | None:
+    """Takes up an exposure; answers the run that it names."""
+    try:
+        row = lab.records(EXPOSURE).get(id)
+    except NotFound:
+        return None
+    run = row.fields.get("run")
+    named = run if isinstance(run, str) else None
+    connection.execute(
+        "INSERT OR REPLACE INTO exposures VALUES (?, ?, ?, ?, ?)",
+        (int(id), agent_of(row.created_by), row.created_at, named, json.dumps(_notes(row.fields.get("notes")))),
+    )
+    return named
+
+
+def _notes(value: object) -> list[tuple[str, str]]:
+    """Returns path and blob of each note of an exposure, each once."""
+    items: list[Any] = value if isinstance(value, list) else []
+    pairs = [(item.get("path"), item.get("blob")) for item in items if isinstance(item, dict)]
+    return [*dict.fromkeys((path, blob) for path, blob in pairs if isinstance(path, str) and isinstance(blob, str))]
+
+
+def _settle(lab: Lab, connection: sqlite3.Connection, id: str) -> None:
+    """Credits the notes of a run's context with its outcome, in place of what they were credited with for it."""
+    for path, blob, good, bad in connection.execute("SELECT path, blob, good, bad FROM credits WHERE run = ?", (id,)):
+        _add(connection, path, blob, -good, -bad)
+    connection.execute("DELETE FROM credits WHERE run = ?", (id,))
+    try:
+        run = lab.runs.get(id)
+        experiment = lab.experiments.get(run.experiment_id)
+    except NotFound:
+        return
+    is_good = outcome_of(run, experiment)
+    if is_good is None:
+        return
+    notes = _context(connection, run, experiment)
+    for path, blob in notes:
+        part = UNIT // len(notes)
+        good, bad = (part, 0) if is_good else (0, part)
+        connection.execute("INSERT INTO credits VALUES (?, ?, ?, ?, ?)", (id, path, blob, good, bad))
+        _add(connection, path, blob, good, bad)
+
+
+def outcome_of(run: Run, experiment: Experiment) -> bool | None:
+    """Returns whether a run ended well; None for one that goes on, or whose end says nothing of the work."""
+    if run.tainted or run.status not in ("done", "failed", "timeout"):
+        return None
+    metric = experiment.design.metric
+    return run.status == "done" and (metric is None or run.metrics.get(metric) is not None)
+
+
+def _context(connection: sqlite3.Connection, run: Run, experiment: Experiment) -> list[tuple[str, str]]:
+    """Returns the notes in whose context a run was started: of an exposure that names it, else of its actor's last."""
+    row = connection.execute("SELECT notes FROM exposures WHERE run = ? ORDER BY no DESC LIMIT 1", (run.id,)).fetchone()
+    if row is None and run.started_at is not None:
+        actors = sorted({agent_of(name) for name in (experiment.proposed_by, experiment.approved_by) if name})
+        row = connection.execute(
+            f"SELECT notes FROM exposures WHERE actor IN ({', '.join('?' * len(actors))}) AND run IS NULL "
+            "AND time <= ? AND time >= ? ORDER BY no DESC LIMIT 1",
+            (*actors, run.started_at, _earliest(run.started_at)),
+        ).fetchone()
+    return [] if row is None else [(path, blob) for path, blob in json.loads(row[0])]
+
+
+def _earliest(time: str) -> str:
+    moment = datetime.fromisoformat(time) - _WINDOW
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _add(connection: sqlite3.Connection, path: str, blob: str, good: int, bad: int) -> None:
+    connection.execute(
+        "INSERT INTO tallies VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (path, blob) DO UPDATE SET good = good + excluded.good, bad = bad + excluded.bad",
+        (path, blob, good, bad),
+    )

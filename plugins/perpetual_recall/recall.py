@@ -1,0 +1,196 @@
+"""The bundled retriever: BM25 from the index, then half similarity and half utility over the best of them.
+
+Phase A takes the versions that a reader is shown by BM25, the best 20. Phase B orders these by
+`0.5 z(sim) + 0.5 z(Q)`; see `perpetual_recall.ranking`. A search shows all that match, further pages in the order of
+phase A; what agents are offered unasked is also in scope and above a threshold of similarity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from perpetual.api import Listing, Note, NoteHit
+from perpetual.toolkit.units import start_of
+from perpetual_recall.retriever import Retriever
+from perpetual_recall.shown import every_note, is_for_agent, text_of
+from perpetual_recall.words import excerpt, patterns_of, words_of
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from perpetual import Lab
+    from perpetual_recall.front import Scope
+    from perpetual_recall.index import Index, Version
+    from perpetual_recall.ranking import Utility
+
+__all__ = ["Candidate", "Recall", "build"]
+
+CANDIDATES = 20  # of phase A
+THRESHOLD = 0.2  # of the similarity, as a share of the best one
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A version with the arithmetic of its place; `left_out` says why agents are not offered it, None if they are."""
+
+    version: Version
+    sim: float
+    utility: Utility
+    z_sim: float
+    z_q: float
+    score: float
+    in_scope: bool
+    left_out: str | None = None
+
+
+class Recall(Retriever):
+    """Ranks by text and by what came of the notes."""
+
+    def __init__(self) -> None:
+        self._opened: Index | None = None
+
+    @property
+    def index(self) -> Index:
+        """Returns the index; SQLite is imported with it."""
+        if self._opened is None:
+            from perpetual_recall.index import Index
+
+            self._opened = Index()
+        return self._opened
+
+    def search(self, lab: Lab, query: str, *, limit: int = 20, cursor: str | None = None) -> Listing[NoteHit]:
+        """Returns the best matches first."""
+        words, start = words_of(query), start_of(cursor)
+        if not lab.memory.list(limit=1).items:
+            return Listing((), None)
+        for_agents = is_for_agent(lab)
+        with self.index.of(lab) as connection:
+            found = self._ordered(lab, connection, words, query, for_agents=for_agents, most=start + limit + 1)
+        patterns = patterns_of(words)
+        page = tuple(NoteHit(it.note, excerpt(it.text, patterns)) for it in found[start : start + limit])
+        return Listing(page, str(start + limit) if len(found) > start + limit else None)
+
+    def _ordered(
+        self, lab: Lab, connection: sqlite3.Connection, words: Sequence[str], query: str, *, for_agents: bool, most: int
+    ) -> list[Version]:
+        """Returns at least `most` matches, if there are so many: the first ones by phase B, the others by BM25."""
+        from perpetual_recall.index import matches
+
+        first = self.candidates(lab, connection, words, query, {}, for_agents=for_agents)
+        rest = most - CANDIDATES
+        more = matches(connection, words, for_agents=for_agents, start=CANDIDATES, limit=rest) if rest > 0 else []
+        return [*(item.version for item in first), *more]
+
+    def candidates(
+        self,
+        lab: Lab,
+        connection: sqlite3.Connection,
+        words: Sequence[str],
+        query: str,
+        present: Scope,
+        *,
+        for_agents: bool,
+        extra: Sequence[Version] = (),
+        without: Sequence[str] = (),
+    ) -> list[Candidate]:
+        """Returns the candidates of phase A in the order of phase B."""
+        from perpetual_recall.index import matches, utility
+        from perpetual_recall.ranking import scores
+
+        limit = CANDIDATES + len(without)
+        found = matches(connection, words, for_agents=for_agents, start=0, limit=limit)
+        found = [*extra, *(it for it in found if it.note.path not in without)][:CANDIDATES]
+        sims = similarities(found)
+        known = [utility(connection, it.note.path, it.blob) for it in found]
+        ranks = scores(sims, known, [it.note.type for it in found])
+        made = [
+            Candidate(it, sim, used, z_sim, z_q, score, it.front.fits(present))
+            for it, sim, used, (z_sim, z_q, score) in zip(found, sims, known, ranks, strict=True)
+        ]
+        return sorted(made, key=lambda item: -item.score)  # stable: of equals the one that phase A put first
+
+    def offer(self, lab: Lab, *, limit: int) -> list[Note]:
+        """Returns what fits the open claims and the newest experiments; what is left of the room has the newest."""
+        from perpetual_recall.present import present_of
+
+        few = lab.memory.list(limit=limit + 1).items
+        if not few:
+            return []
+        query, scope = present_of(lab)
+        if len(few) <= limit:  # all of them are offered, so nothing needs to be ranked
+            return self._few(lab, scope)
+        from perpetual_recall.index import newest
+
+        with self.index.of(lab) as connection:
+            ranked = self.best(lab, connection, query, scope, limit) if query else []
+            fresh = newest(connection, CANDIDATES + limit)
+        notes = [item.version.note for item in ranked] + [it.note for it in fresh if it.front.fits(scope)]
+        return [*{note.path: note for note in reversed(notes)}.values()][::-1][:limit]
+
+    @staticmethod
+    def _few(lab: Lab, scope: Scope) -> list[Note]:
+        from perpetual_recall.front import front_of
+
+        texts = ((note, text_of(lab, note, for_agent=True)) for note in every_note(lab))
+        return [note for note, text in texts if text is not None and front_of(text).fits(scope)][::-1]
+
+    def best(
+        self, lab: Lab, connection: sqlite3.Connection, query: str, present: Scope, limit: int,
+        *, extra: Sequence[Version] = (), without: Sequence[str] = (),
+    ) -> list[Candidate]:  # fmt: skip
+        """Returns the candidates that agents are offered for a query, the best first; none without a word."""
+        from perpetual.api import UsageError
+
+        try:
+            words = words_of(query)
+        except UsageError:
+            return []
+        found = self.candidates(lab, connection, words, query, present, for_agents=True, extra=extra, without=without)
+        return [item for item in judged(found, limit) if item.left_out is None]
+
+    def explain(self, lab: Lab, query: str, *, limit: int = 5) -> list[Candidate]:
+        """Returns the arithmetic of a search, as its reader is answered, and why agents are not offered a note."""
+        from perpetual_recall.present import present_of
+
+        words = words_of(query)
+        if not lab.memory.list(limit=1).items:
+            return []
+        with self.index.of(lab) as connection:
+            found = self.candidates(lab, connection, words, query, present_of(lab)[1], for_agents=is_for_agent(lab))
+        return judged(found, limit)
+
+
+def similarities(found: Sequence[Version]) -> list[float]:
+    """Returns BM25 as a share of the best, in the mean with the cosine where there are vectors."""
+    best = max((it.bm25 for it in found), default=0.0)
+    shares = [it.bm25 / best if best > 0 else 1.0 for it in found]
+    return [
+        share if it.cosine is None else (share + max(0.0, it.cosine)) / 2
+        for share, it in zip(shares, found, strict=True)
+    ]
+
+
+def judged(found: Sequence[Candidate], limit: int) -> list[Candidate]:
+    """Returns the candidates with the reason for which one is not among the `limit` that are offered."""
+    from dataclasses import replace
+
+    room, answer = limit, []
+    for item in found:
+        reason = None
+        if not item.in_scope:
+            reason = "out of scope"
+        elif item.sim < THRESHOLD:
+            reason = f"its similarity is below {THRESHOLD:g}"
+        elif room == 0:
+            reason = f"{limit} others score higher"
+        else:
+            room -= 1
+        answer.append(replace(item, left_out=reason))
+    return answer
+
+
+def build(options: Mapping[str, object]) -> Recall:
+    """Returns the retriever as its provider names it."""
+    return Recall()

@@ -1,0 +1,79 @@
+"""`python tools/bench_recall.py`: the search of notes over 10,000 of them, against a bare query of SQLite's FTS5.
+
+Both read the same index in one process; wall time, the best of the rounds. Nothing here is a test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+
+from perpetual import Lab
+from perpetual_recall import index, recall
+
+GOAL = 2.0  # times the bare query
+_ROUNDS = 300
+_WORDS = [f"{a}{b}{c}" for a in ("lo", "ma", "ter", "vi", "sor") for b in "aeiou" for c in ("n", "rat", "mel", "dus")]
+
+
+def filled(folder: str, notes: int) -> Lab:
+    """Returns a lab with so many notes of about 1 KB."""
+    draw = random.Random(7)
+    lab = Lab.init(folder, name="bench", store="sqlite")
+    with lab.transaction():
+        for number in range(notes):
+            words = " ".join(draw.choices(_WORDS, k=140))
+            rare = "warmup beta" if number % 100 == 0 else ""
+            lab.memory.write(f"notes/{number % 256:02x}/{number}.md", f"# Note {number} {rare}\n\n{words}\n")
+    return lab
+
+
+def best_ms(call: Callable[[], object], rounds: int = _ROUNDS) -> float:
+    """Returns the shortest of the calls."""
+    times = []
+    for _ in range(rounds):
+        began = perf_counter()
+        call()
+        times.append(perf_counter() - began)
+    return 1000 * min(times)
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--notes", type=int, default=10_000)
+    notes = parser.parse_args().notes
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["PERPETUAL_CACHE_DIR"] = str(Path(folder) / "cache")
+        os.environ["PERPETUAL_STATE_DIR"] = str(Path(folder) / "state")
+        lab = filled(str(Path(folder) / "project"), notes)
+        retriever = recall.build({})
+        began = perf_counter()
+        retriever.search(lab, "warmup")
+        print(f"{notes:,} notes; the index is built in {perf_counter() - began:.2f} s")
+        for query in ("warmup beta", "loan"):
+            with retriever.index.of(lab) as connection:
+                match = " OR ".join(f'"{word}" *' for word in query.split())
+                bare = best_ms(
+                    lambda: connection.execute(  # noqa: B023 - called at once
+                        "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT 20", (match,)
+                    ).fetchall()
+                )  # noqa: B023
+                ours = best_ms(lambda: index.matches(connection, query.split(), for_agents=False, start=0, limit=20))  # noqa: B023
+            whole = best_ms(lambda: retriever.search(lab, query))  # noqa: B023
+            print(f"{query!r}: bare FTS5 {bare:.2f} ms, phase A {ours:.2f} ms ({ours / bare:.2f}x), "
+                  f"search {whole:.2f} ms ({whole / bare:.2f}x, goal {GOAL:g}x)")  # fmt: skip
+        lab.memory.write("notes/one.md", "# One more\nwarmup\n")
+        began = perf_counter()
+        retriever.search(lab, "warmup")
+        print(f"after one more note: {1000 * (perf_counter() - began):.2f} ms")
+        lab.close()
+
+
+if __name__ == "__main__":
+    main()
