@@ -110,6 +110,7 @@ class NoteHistory(TypedDict):
 
 
 class NoteText(TypedDict):
-    """A note, with its text where it was asked for."""
+    """A note, with its text where it was asked for, and what promotion stages say of its newest version."""
 
     content: NotRequired[str]
+    evidence: NotRequired[dict[str, StageSaid]]

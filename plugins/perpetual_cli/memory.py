@@ -21,7 +21,7 @@ from perpetual.api import (
 from perpetual.toolkit.units import shown_time
 
 if TYPE_CHECKING:
-    from perpetual.documents.memory import MemoryDecision, MemoryWrite
+    from perpetual.documents.memory import MemoryDecision, MemoryWrite, StageSaid
 
 __all__ = ["memory"]
 
@@ -47,12 +47,28 @@ def show(cli: CliContext, path: str | None) -> None:
         return
     note = to_json(cli.lab.memory.get(path))
     text = cli.lab.memory.read(path)
-    cli.answer("note", {**note, "content": text}, lambda: _note_text(note, text), is_verbatim=True)
+    said = _evidence(cli, note)
+    cli.answer("note", {**note, "content": text, "evidence": said}, lambda: _note_text(note, text, said),
+               is_verbatim=True)  # fmt: skip
 
 
-def _note_text(note: dict[str, object], text: str) -> str:
-    head = f"{note['path']}  [{note['status']} {note['type']}]  {note['updated_at']}  {note['actor']}"
-    return f"{printable(head)}\n\n{printable(text)}"
+def _evidence(cli: CliContext, note: dict[str, object]) -> dict[str, StageSaid]:
+    """Returns what promotion stages say of the note's newest version; nothing of one without an accepted text."""
+    if note["status"] == "rejected":
+        return {}
+    said = cli.lab.memory.decide(str(note["path"]), dry_run=True)["evidence"] or {}
+    return {name: one for name, one in said.items() if one["decision"] != "abstain" or one["evidence"]}
+
+
+def _note_text(note: dict[str, object], text: str, said: dict[str, StageSaid]) -> str:
+    proof = " proven" if note["proven"] else ""
+    head = f"{note['path']}  [{note['status']}{proof} {note['type']}]  {note['updated_at']}  {note['actor']}"
+    found = []
+    for name, one in said.items():
+        lines = one["evidence"].get("lines")
+        shown = lines if isinstance(lines, list) else [f"{name.rpartition('/')[2]}: {one['reason']}"]
+        found.append("\n".join(map(str, shown)))
+    return "\n\n".join(map(printable, [head, text, *found]))
 
 
 @memory.command()

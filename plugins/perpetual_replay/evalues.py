@@ -1,0 +1,93 @@
+"""What pairs of replays say of a note: e-values of help and harm, an interval, and the bar among all notes.
+
+Pure functions of the differences D = score with the note minus score without it, each in [-1, 1], in the order in
+which the pairs were planned. The bets are those of `perpetual.science.gate`. Sources: Waudby-Smith and Ramdas (2024),
+Estimating means of bounded random variables by betting; Wang and Ramdas (2022), False discovery rate control with
+e-values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from perpetual.science import gate
+from perpetual.science.replay import STAKES
+
+__all__ = ["Pairs", "bar", "curve", "interval", "weigh"]
+
+_NEVER = 1e-300  # an alpha whose bar no e-value of 60 pairs reaches
+_GRID = 400  # means that are tried for an interval
+
+
+class Pairs(NamedTuple):
+    """Evidence of pairs: that the note helps, and that it harms, as e-values."""
+
+    pairs: int
+    e_help: float
+    e_harm: float
+    mean: float | None
+
+
+def weigh(differences: Sequence[float]) -> Pairs:
+    """Returns the evidence of all these pairs.
+
+    Raises:
+        ValueError: for a difference that is no number in [-1, 1].
+    """
+    count = len(differences)
+    found = gate(differences, {"alpha": _NEVER, "harm_alpha": _NEVER, "max_pairs": max(1, count)})
+    return Pairs(count, found["e"], found["e_harm"], math.fsum(differences) / count if count else None)
+
+
+def curve(differences: Sequence[float]) -> list[tuple[float, float]]:
+    """Returns (e_help, e_harm) after each pair."""
+    helps, harms, points = [1.0] * len(STAKES), [1.0] * len(STAKES), []
+    for one in differences:
+        helps = [wealth * (1 + stake * one) for wealth, stake in zip(helps, STAKES, strict=True)]
+        harms = [wealth * (1 - stake * one) for wealth, stake in zip(harms, STAKES, strict=True)]
+        points.append((math.fsum(helps) / len(STAKES), math.fsum(harms) / len(STAKES)))
+    return points
+
+
+def interval(differences: Sequence[float], alpha: float = 0.1) -> tuple[float, float] | None:
+    """Returns the means in [-1, 1] that the pairs leave possible; None before the first pair.
+
+    It holds at every number of pairs at once with probability 1 - alpha: a mean is out once a bet against it, on the
+    one side or the other, has won 2 / alpha. With 0.1 it leaves out 0 where one note alone is promoted.
+    """
+    if not differences:
+        return None
+    left = [mean for mean in (-1 + 2 * step / _GRID for step in range(_GRID + 1)) if _is_left(differences, mean, alpha)]
+    if not left:
+        return None  # pairs whose mean moved: no single mean fits them
+    return max(-1.0, left[0] - 2 / _GRID), min(1.0, left[-1] + 2 / _GRID)
+
+
+def _is_left(differences: Sequence[float], mean: float, alpha: float) -> bool:
+    most = 2 / alpha
+    for sign in (1, -1):
+        room = 1 + sign * mean  # how far a difference may lie on the losing side of this bet
+        if room <= 0:  # an end of the range: no difference lies beyond it, and the mean is there only if all do
+            if any(one != mean for one in differences):
+                return False
+            continue
+        wealth = [1.0] * len(STAKES)
+        for one in differences:
+            wealth = [had * (1 + stake * sign * (one - mean) / room) for had, stake in zip(wealth, STAKES, strict=True)]
+            if math.fsum(wealth) / len(STAKES) >= most:
+                return False
+    return True
+
+
+def bar(e_values: Sequence[float], alpha: float = 0.05) -> float:
+    """Returns the e-value from which a note is promoted, given those of all notes in the queue, its own among them.
+
+    This is e-BH: with K notes, the largest k for which k of them reach K / (alpha k) sets the bar; where there is none,
+    the bar is that of a first discovery, K / alpha. One note alone needs 1 / alpha.
+    """
+    count = max(1, len(e_values))
+    ordered = sorted(e_values, reverse=True)
+    reached = [k for k, value in enumerate(ordered, 1) if value >= count / (alpha * k)]
+    return count / (alpha * max(reached, default=1))
