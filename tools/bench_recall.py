@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import sqlite3
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +44,20 @@ def best_ms(call: Callable[[], object], rounds: int = _ROUNDS) -> float:
     return 1000 * min(times)
 
 
+def compared(retriever: recall.Recall, lab: Lab, connection: sqlite3.Connection, query: str) -> str:
+    """Returns the line of one query."""
+    words = query.split()
+    match = " OR ".join(f'"{word}" *' for word in words)
+    bare = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT 20"
+    bare_ms = best_ms(lambda: connection.execute(bare, (match,)).fetchall())
+    phase_ms = best_ms(lambda: index.matches(connection, words, for_agents=False, most=20))
+    whole_ms = best_ms(lambda: retriever.search(lab, query))
+    return (
+        f"{query!r}: bare FTS5 {bare_ms:.2f} ms, phase A {phase_ms:.2f} ms ({phase_ms / bare_ms:.2f}x), "
+        f"search {whole_ms:.2f} ms ({whole_ms / bare_ms:.2f}x, goal {GOAL:g}x)"
+    )
+
+
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser()
@@ -58,16 +73,7 @@ def main() -> None:
         print(f"{notes:,} notes; the index is built in {perf_counter() - began:.2f} s")
         for query in ("warmup beta", "loan"):
             with retriever.index.of(lab) as connection:
-                match = " OR ".join(f'"{word}" *' for word in query.split())
-                bare = best_ms(
-                    lambda: connection.execute(  # noqa: B023 - called at once
-                        "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT 20", (match,)
-                    ).fetchall()
-                )  # noqa: B023
-                ours = best_ms(lambda: index.matches(connection, query.split(), for_agents=False, start=0, limit=20))  # noqa: B023
-            whole = best_ms(lambda: retriever.search(lab, query))  # noqa: B023
-            print(f"{query!r}: bare FTS5 {bare:.2f} ms, phase A {ours:.2f} ms ({ours / bare:.2f}x), "
-                  f"search {whole:.2f} ms ({whole / bare:.2f}x, goal {GOAL:g}x)")  # fmt: skip
+                print(compared(retriever, lab, connection, query))
         lab.memory.write("notes/one.md", "# One more\nwarmup\n")
         began = perf_counter()
         retriever.search(lab, "warmup")

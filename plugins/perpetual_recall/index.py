@@ -14,15 +14,15 @@ import sqlite3
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, field
 from hashlib import sha256
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from perpetual.api import Note, NotFound, PerpetualError, TransientError, from_json, to_json
+from perpetual.api import Note, NotFound, PerpetualError, TransientError
 from perpetual.toolkit.caches import cache_dir
 from perpetual_recall import outcomes
-from perpetual_recall.front import Front, front_of, split
+from perpetual_recall.front import NOTHING, Front, front_of, split
 from perpetual_recall.ranking import UNIT, Utility
 from perpetual_recall.shown import text_of
 from perpetual_recall.words import SHORT
@@ -30,7 +30,7 @@ from perpetual_recall.words import SHORT
 if TYPE_CHECKING:
     from perpetual import Lab
 
-__all__ = ["Index", "Version", "index_path", "matches", "newest", "utility", "version_of"]
+__all__ = ["Index", "Version", "index_path", "matches", "newest", "version_of"]
 
 _VERSION = 1  # of the tables and of what is indexed
 _WAIT_S = 20.0
@@ -43,8 +43,8 @@ _TABLES = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (path, title, body, readers, tokenize = 'porter unicode61')",
     *outcomes.TABLES,
 )
-_RANK = "bm25(words, 4.0, 4.0, 1.0, 0.0)"  # a word of the title says more than one of the text
-_READERS = {True: "zzagents", False: "zzpersons"}  # words of the column `readers`
+_RANK = "bm25(4.0, 4.0, 1.0)"  # a word of the title says more than one of the text
+_SPARE = 12  # matches that are fetched beyond those that are asked for
 _DROPPED = ("state", "versions", "words", *outcomes.NAMES)
 
 
@@ -57,6 +57,7 @@ class Version:
     text: str
     front: Front
     bm25: float = 0.0
+    utility: Utility = field(default_factory=Utility)
     cosine: float | None = None
 
 
@@ -176,6 +177,7 @@ def _refresh(lab: Lab, connection: sqlite3.Connection, exposure: str) -> int:
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
         for table in _TABLES:
             connection.execute(table)
+        connection.execute("INSERT INTO words (words, rank) VALUES ('rank', ?)", (_RANK,))
         present, changes = lab.storage.changes(int(_state(connection).get("seq", "0")))
         for kind, id in changes:
             if kind == "note":
@@ -229,34 +231,41 @@ def _insert(lab: Lab, connection: sqlite3.Connection, note: Note, text: str, rea
     front, (_, body) = front_of(text), split(text)
     made = connection.execute(
         "INSERT INTO versions (path, blob, for_persons, for_agents, note, front, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (note.path, lab.part("memory").blob_id(text), *readers, json.dumps(to_json(note)),
-         json.dumps([front.scope, front.contradicts]), text),
+        (note.path, lab.part("memory").blob_id(text), *readers, json.dumps(astuple(note)),
+         "" if front == NOTHING else json.dumps([front.scope, front.contradicts]), text),
     )  # fmt: skip
-    # As many words for every row: the length of a row counts in BM25.
-    words = " ".join(_READERS[it] if reads else "zznone" for it, reads in zip((False, True), readers, strict=True))
     connection.execute(
-        "INSERT INTO words (rowid, path, title, body, readers) VALUES (?, ?, ?, ?, ?)",
-        (made.lastrowid, note.path, note.title, body[:_LONGEST], words),
+        "INSERT INTO words (rowid, path, title, body) VALUES (?, ?, ?, ?)",
+        (made.lastrowid, note.path, note.title, body[:_LONGEST]),
     )
 
 
-def _match_of(words: Sequence[str], *, for_agents: bool) -> str:
-    """Returns the query of FTS5 for any of the words, or what begins with a long one. No text reaches its parser unquoted."""
-    terms = " OR ".join(f'"{word}"{" *" * (len(word) > SHORT)}' for word in words)
-    return f'{{path title body}} : ({terms}) AND readers : "{_READERS[for_agents]}"'
+def _match_of(words: Sequence[str]) -> str:
+    """Returns the query of FTS5 for any of the words, or what begins with a long one; its parser sees no raw text."""
+    return " OR ".join(f'"{word}"{" *" * (len(word) > SHORT)}' for word in words)
 
 
-def matches(
-    connection: sqlite3.Connection, words: Sequence[str], *, for_agents: bool, start: int, limit: int
-) -> list[Version]:
-    """Returns at most `limit` versions from the number `start` on, the best first; of equals the newest first."""
-    rows = connection.execute(
-        f"SELECT note, blob, versions.body, front, found.score FROM (SELECT rowid AS no, {_RANK} AS score FROM words "
-        "WHERE words MATCH ? ORDER BY score, rowid DESC LIMIT ? OFFSET ?) AS found "
-        "JOIN versions ON versions.no = found.no ORDER BY found.score, found.no DESC",
-        (_match_of(words, for_agents=for_agents), limit, start),
-    )
-    return [_version(*row) for row in rows]
+def matches(connection: sqlite3.Connection, words: Sequence[str], *, for_agents: bool, most: int) -> list[Version]:
+    """Returns at most `most` versions, the best first; of equals the newest first.
+
+    Nearly every version is for both sorts of readers, so the readers are looked at afterwards, and only where that
+    leaves too few are more of the matches fetched.
+    """
+    match, fetched = _match_of(words), most + _SPARE
+    reader = "for_agents" if for_agents else "for_persons"
+    while True:
+        rows = connection.execute(
+            f"SELECT note, versions.blob, body, front, found.score, good, bad, {reader} FROM "
+            "(SELECT rowid AS no, rank AS score FROM words WHERE words MATCH ? ORDER BY rank, rowid DESC LIMIT ?) "
+            "AS found JOIN versions ON versions.no = found.no "
+            "LEFT JOIN tallies ON tallies.path = versions.path AND tallies.blob = versions.blob "
+            "ORDER BY found.score, found.no DESC",
+            (match, fetched),
+        ).fetchall()
+        shown = [row for row in rows if row[-1]][:most]
+        if len(shown) == most or len(rows) < fetched:
+            return [_version(*row[:-1]) for row in shown]
+        fetched *= 4
 
 
 def newest(connection: sqlite3.Connection, limit: int) -> list[Version]:
@@ -275,12 +284,10 @@ def version_of(connection: sqlite3.Connection, path: str) -> Version | None:
     return None if row is None else _version(*row)
 
 
-def _version(note: str, blob: str, text: str, front: str, score: float = 0.0) -> Version:
-    scope, contradicts = json.loads(front)
-    return Version(from_json(Note, json.loads(note)), blob, text, Front(scope, tuple(contradicts)), -score)
-
-
-def utility(connection: sqlite3.Connection, path: str, blob: str) -> Utility:
-    """Returns what the outcomes say of a version of a note."""
-    row = connection.execute("SELECT good, bad FROM tallies WHERE path = ? AND blob = ?", (path, blob)).fetchone()
-    return Utility() if row is None else Utility(row[0] / UNIT, row[1] / UNIT)
+def _version(
+    note: str, blob: str, text: str, front: str, score: float = 0.0, good: int | None = None, bad: int | None = None
+) -> Version:
+    scope, contradicts = json.loads(front) if front else ({}, ())
+    utility = Utility() if good is None or bad is None else Utility(good / UNIT, bad / UNIT)
+    known = Front(scope, tuple(contradicts)) if front else NOTHING
+    return Version(Note(*json.loads(note)), blob, text, known, -score, utility)

@@ -15,7 +15,7 @@ from perpetual.api import Listing, Note, NoteHit
 from perpetual.toolkit.units import start_of
 from perpetual_recall.retriever import Retriever
 from perpetual_recall.shown import every_note, is_for_agent, text_of
-from perpetual_recall.words import excerpt, patterns_of, words_of
+from perpetual_recall.words import excerpt, has_words, patterns_of, words_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -67,27 +67,23 @@ class Recall(Retriever):
             return Listing((), None)
         for_agents = is_for_agent(lab)
         with self.index.of(lab) as connection:
-            found = self._ordered(lab, connection, words, query, for_agents=for_agents, most=start + limit + 1)
+            found = self._ordered(connection, words, for_agents=for_agents, most=start + limit + 1)
         patterns = patterns_of(words)
         page = tuple(NoteHit(it.note, excerpt(it.text, patterns)) for it in found[start : start + limit])
         return Listing(page, str(start + limit) if len(found) > start + limit else None)
 
     def _ordered(
-        self, lab: Lab, connection: sqlite3.Connection, words: Sequence[str], query: str, *, for_agents: bool, most: int
+        self, connection: sqlite3.Connection, words: Sequence[str], *, for_agents: bool, most: int
     ) -> list[Version]:
         """Returns at least `most` matches, if there are so many: the first ones by phase B, the others by BM25."""
         from perpetual_recall.index import matches
 
-        first = self.candidates(lab, connection, words, query, {}, for_agents=for_agents)
-        rest = most - CANDIDATES
-        more = matches(connection, words, for_agents=for_agents, start=CANDIDATES, limit=rest) if rest > 0 else []
-        return [*(item.version for item in first), *more]
+        found = matches(connection, words, for_agents=for_agents, most=max(most, CANDIDATES))
+        return [*(item.version for item in ranked(found[:CANDIDATES], {})), *found[CANDIDATES:]]
 
     def candidates(
         self,
-        lab: Lab,
         connection: sqlite3.Connection,
-        words: Sequence[str],
         query: str,
         present: Scope,
         *,
@@ -95,21 +91,11 @@ class Recall(Retriever):
         extra: Sequence[Version] = (),
         without: Sequence[str] = (),
     ) -> list[Candidate]:
-        """Returns the candidates of phase A in the order of phase B."""
-        from perpetual_recall.index import matches, utility
-        from perpetual_recall.ranking import scores
+        """Returns the candidates of phase A in the order of phase B; `extra` ones are always among them."""
+        from perpetual_recall.index import matches
 
-        limit = CANDIDATES + len(without)
-        found = matches(connection, words, for_agents=for_agents, start=0, limit=limit)
-        found = [*extra, *(it for it in found if it.note.path not in without)][:CANDIDATES]
-        sims = similarities(found)
-        known = [utility(connection, it.note.path, it.blob) for it in found]
-        ranks = scores(sims, known, [it.note.type for it in found])
-        made = [
-            Candidate(it, sim, used, z_sim, z_q, score, it.front.fits(present))
-            for it, sim, used, (z_sim, z_q, score) in zip(found, sims, known, ranks, strict=True)
-        ]
-        return sorted(made, key=lambda item: -item.score)  # stable: of equals the one that phase A put first
+        found = matches(connection, words_of(query), for_agents=for_agents, most=CANDIDATES + len(without))
+        return ranked([*extra, *(it for it in found if it.note.path not in without)][:CANDIDATES], present)
 
     def offer(self, lab: Lab, *, limit: int) -> list[Note]:
         """Returns what fits the open claims and the newest experiments; what is left of the room has the newest."""
@@ -124,9 +110,9 @@ class Recall(Retriever):
         from perpetual_recall.index import newest
 
         with self.index.of(lab) as connection:
-            ranked = self.best(lab, connection, query, scope, limit) if query else []
+            best = self.best(connection, query, scope, limit)
             fresh = newest(connection, CANDIDATES + limit)
-        notes = [item.version.note for item in ranked] + [it.note for it in fresh if it.front.fits(scope)]
+        notes = [item.version.note for item in best] + [it.note for it in fresh if it.front.fits(scope)]
         return [*{note.path: note for note in reversed(notes)}.values()][::-1][:limit]
 
     @staticmethod
@@ -137,29 +123,38 @@ class Recall(Retriever):
         return [note for note, text in texts if text is not None and front_of(text).fits(scope)][::-1]
 
     def best(
-        self, lab: Lab, connection: sqlite3.Connection, query: str, present: Scope, limit: int,
+        self, connection: sqlite3.Connection, query: str, present: Scope, limit: int,
         *, extra: Sequence[Version] = (), without: Sequence[str] = (),
     ) -> list[Candidate]:  # fmt: skip
         """Returns the candidates that agents are offered for a query, the best first; none without a word."""
-        from perpetual.api import UsageError
-
-        try:
-            words = words_of(query)
-        except UsageError:
+        if not has_words(query):
             return []
-        found = self.candidates(lab, connection, words, query, present, for_agents=True, extra=extra, without=without)
+        found = self.candidates(connection, query, present, for_agents=True, extra=extra, without=without)
         return [item for item in judged(found, limit) if item.left_out is None]
 
     def explain(self, lab: Lab, query: str, *, limit: int = 5) -> list[Candidate]:
         """Returns the arithmetic of a search, as its reader is answered, and why agents are not offered a note."""
         from perpetual_recall.present import present_of
 
-        words = words_of(query)
+        words_of(query)  # which refuses a query without one
         if not lab.memory.list(limit=1).items:
             return []
         with self.index.of(lab) as connection:
-            found = self.candidates(lab, connection, words, query, present_of(lab)[1], for_agents=is_for_agent(lab))
+            found = self.candidates(connection, query, present_of(lab)[1], for_agents=is_for_agent(lab))
         return judged(found, limit)
+
+
+def ranked(found: Sequence[Version], present: Scope) -> list[Candidate]:
+    """Returns the versions with their arithmetic, the highest score first; of equals in the order of phase A."""
+    from perpetual_recall.ranking import scores
+
+    sims = similarities(found)
+    ranks = scores(sims, [it.utility for it in found], [it.note.type for it in found])
+    made = [
+        Candidate(it, sim, it.utility, z_sim, z_q, score, it.front.fits(present))
+        for it, sim, (z_sim, z_q, score) in zip(found, sims, ranks, strict=True)
+    ]
+    return sorted(made, key=lambda item: -item.score)
 
 
 def similarities(found: Sequence[Version]) -> list[float]:

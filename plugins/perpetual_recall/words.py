@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from perpetual.api import UsageError
 
-__all__ = ["SHORT", "excerpt", "patterns_of", "words_of"]
+__all__ = ["SHORT", "excerpt", "has_words", "patterns_of", "words_of"]
 
 _MOST_WORDS = 32  # of a query
 _LONGEST_QUERY = 20_000  # characters that are looked at
@@ -33,6 +33,11 @@ def words_of(query: str) -> list[str]:
     if not words:
         raise UsageError("a search needs a word", hint='for example "warm-up"')
     return words
+
+
+def has_words(query: str) -> bool:
+    """Returns whether there is a word to look for."""
+    return re.search(r"\w", query[:_LONGEST_QUERY]) is not None
 
 
 def patterns_of(words: Sequence[str]) -> list[re.Pattern[str]]:
