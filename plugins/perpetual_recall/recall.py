@@ -8,7 +8,7 @@ phase A; what agents are offered unasked is also in scope and above a threshold 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from perpetual.api import Listing, Note, NoteHit
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from perpetual_recall.index import Index, Version
     from perpetual_recall.ranking import Utility
 
-__all__ = ["Candidate", "Recall", "build"]
+__all__ = ["Candidate", "Recall", "build", "recall_of"]
 
 CANDIDATES = 20  # of phase A
 THRESHOLD = 0.2  # of the similarity, as a share of the best one
@@ -95,7 +95,9 @@ class Recall(Retriever):
         from perpetual_recall.index import matches
 
         found = matches(connection, words_of(query), for_agents=for_agents, most=CANDIDATES + len(without))
-        return ranked([*extra, *(it for it in found if it.note.path not in without)][:CANDIDATES], present)
+        rest = [it for it in found if it.note.path not in without]
+        best = max((it.bm25 for it in rest), default=1.0)
+        return ranked([*(replace(it, bm25=best) for it in extra), *rest][:CANDIDATES], present)
 
     def offer(self, lab: Lab, *, limit: int) -> list[Note]:
         """Returns what fits the open claims and the newest experiments; what is left of the room has the newest."""
@@ -123,14 +125,23 @@ class Recall(Retriever):
         return [note for note, text in texts if text is not None and front_of(text).fits(scope)][::-1]
 
     def best(
-        self, connection: sqlite3.Connection, query: str, present: Scope, limit: int,
+        self, connection: sqlite3.Connection, query: str, present: Scope, limit: int | None,
         *, extra: Sequence[Version] = (), without: Sequence[str] = (),
     ) -> list[Candidate]:  # fmt: skip
         """Returns the candidates that agents are offered for a query, the best first; none without a word."""
         if not has_words(query):
-            return []
+            return ranked(extra, present)
         found = self.candidates(connection, query, present, for_agents=True, extra=extra, without=without)
         return [item for item in judged(found, limit) if item.left_out is None]
+
+    def like(self, lab: Lab, text: str) -> list[Version]:
+        """Returns the versions that share most words with a text, as the lab's reader may see them."""
+        from perpetual_recall.index import matches
+
+        if not has_words(text) or not lab.memory.list(limit=1).items:
+            return []
+        with self.index.of(lab) as connection:
+            return matches(connection, words_of(text), for_agents=is_for_agent(lab), most=CANDIDATES)
 
     def explain(self, lab: Lab, query: str, *, limit: int = 5) -> list[Candidate]:
         """Returns the arithmetic of a search, as its reader is answered, and why agents are not offered a note."""
@@ -167,23 +178,27 @@ def similarities(found: Sequence[Version]) -> list[float]:
     ]
 
 
-def judged(found: Sequence[Candidate], limit: int) -> list[Candidate]:
+def judged(found: Sequence[Candidate], limit: int | None) -> list[Candidate]:
     """Returns the candidates with the reason for which one is not among the `limit` that are offered."""
-    from dataclasses import replace
-
-    room, answer = limit, []
+    taken, answer = 0, []
     for item in found:
         reason = None
         if not item.in_scope:
             reason = "out of scope"
         elif item.sim < THRESHOLD:
             reason = f"its similarity is below {THRESHOLD:g}"
-        elif room == 0:
+        elif taken == limit:
             reason = f"{limit} others score higher"
         else:
-            room -= 1
+            taken += 1
         answer.append(replace(item, left_out=reason))
     return answer
+
+
+def recall_of(lab: Lab) -> Recall:
+    """Returns the bundled retriever; one of its own where the configuration chooses another."""
+    part: object = lab.part("retriever")
+    return part if isinstance(part, Recall) else Recall()
 
 
 def build(options: Mapping[str, object]) -> Recall:

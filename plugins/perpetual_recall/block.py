@@ -1,0 +1,203 @@
+"""The block of notes for an agent's context: fenced, labelled, within a number of tokens.
+
+Each note stands below a line `[proven TYPE] PATH` or `[unproven TYPE] PATH`, its text indented, so that no text can
+pass for such a line. Notes that say the same are one; notes that contradict each other are shown as a pair.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from perpetual.api import Note
+from perpetual.toolkit.fence import FENCE_BYTES, fence, neutralise
+from perpetual.toolkit.fence import block as visible
+from perpetual_recall.duplicates import are_alike, are_opposite, shingles
+from perpetual_recall.front import front_of, split
+from perpetual_recall.shown import is_for_agent
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from perpetual import Lab
+    from perpetual_recall.front import Scope
+    from perpetual_recall.index import Version
+    from perpetual_recall.recall import Recall
+
+__all__ = ["DEFAULT_TOKENS", "Block", "BlockNote", "memory_block"]
+
+DEFAULT_TOKENS = 600
+_HEAD = "Notes of this project. Proven: it helped in paired trials. Unproven: it was not tried."
+_SOURCE = "the memory"
+_LEAST_BYTES = 40  # of a note's text; with less room it is left out
+_SENTENCE = re.compile(r"[.!?:](?=\s)|\n")
+_LONGEST_PATH = 200  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class BlockNote:
+    """A note of a block: the version that is shown, the paths that say the same, and those that say the opposite."""
+
+    path: str
+    blob: str
+    type: str
+    proven: bool
+    same: tuple[str, ...] = ()
+    opposite: tuple[str, ...] = ()
+    trimmed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A text for an agent, empty where no note fits; `tokens` are counted as ceil(UTF-8 bytes / 4)."""
+
+    text: str
+    tokens: int
+    notes: tuple[BlockNote, ...]
+
+
+@dataclass(slots=True)
+class _Entry:
+    version: Version
+    same: list[str] = field(default_factory=list)
+    opposite: list[str] = field(default_factory=list)
+
+
+def memory_block(
+    lab: Lab,
+    query: str | None = None,
+    *,
+    tokens: int = DEFAULT_TOKENS,
+    limit: int = 5,
+    extra: tuple[str, str, str] | None = None,
+    without: Sequence[str] = (),
+) -> Block:
+    """Returns the notes that help with a query, as an agent may be shown them; the same record gives the same block.
+
+    Args:
+        lab: the lab to read; nothing is written, see `perpetual_recall.exposure`.
+        query: words of the task; None is what the research is at now.
+        tokens: the block's size at most, markup included.
+        limit: notes at most, without those that a contradiction brings in.
+        extra: path, type and text of a note that is put in beside, or in place of, the one of that path.
+        without: paths of notes that are left out.
+    """
+    from perpetual_recall.present import present_of
+    from perpetual_recall.recall import recall_of
+
+    own, scope = present_of(lab, for_reader=is_for_agent(lab))
+    more = [] if extra is None else [_extra(lab, *extra)]
+    if not more and not lab.memory.list(limit=1).items:
+        return Block("", 0, ())
+    left_out = [*without, *(it.note.path for it in more)]
+    recall = recall_of(lab)
+    with recall.index.of(lab) as connection:
+        entries = _chosen(recall, connection, own if query is None else query, scope, limit, more, left_out)
+    return _rendered(entries, tokens)
+
+
+def _extra(lab: Lab, path: str, type: str, text: str) -> Version:
+    from perpetual_recall.index import Version
+
+    body = split(text)[1]
+    title = next((line.strip().lstrip("#").strip() for line in body.splitlines() if line.strip()), path)[:120]
+    blob = lab.part("memory").blob_id(text)
+    note = Note(path, type, "candidate", title, lab.actor, None, blob, "")
+    return Version(note, blob, text, front_of(text))
+
+
+def _chosen(
+    recall: Recall, connection: sqlite3.Connection, query: str, scope: Scope, limit: int, extra: Sequence[Version],
+    without: Sequence[str],
+) -> list[_Entry]:  # fmt: skip
+    """Returns the notes of the block: of several that say the same the best, each with what contradicts it."""
+    from perpetual_recall.index import version_of
+
+    found = [item.version for item in recall.best(connection, query, scope, None, extra=extra, without=without)]
+    entries: list[_Entry] = []
+    for version in found:
+        twin = next((it for it in entries if _is_same(it.version, version)), None)
+        if twin is not None:
+            twin.same.append(version.note.path)
+        elif len(entries) < limit or version in extra:
+            if len(entries) == limit:
+                entries.pop()
+            entries.append(_Entry(version))
+    for entry in [*entries]:
+        named = (version_of(connection, path) for path in entry.version.front.contradicts if path not in without)
+        for other in [*found, *(it for it in named if it is not None)]:
+            if other.note.path != entry.version.note.path and are_opposite(entry.version, other):
+                _pair(entries, entry, other)
+    return entries
+
+
+def _is_same(one: Version, other: Version) -> bool:
+    return not are_opposite(one, other) and are_alike(shingles(one.text), shingles(other.text))
+
+
+def _pair(entries: list[_Entry], entry: _Entry, other: Version) -> None:
+    """Puts what contradicts a note beside it, and names each at the other."""
+    present = next((it for it in entries if it.version.note.path == other.note.path), None)
+    if present is None:
+        present = _Entry(other)
+        entries.insert(entries.index(entry) + 1, present)
+    for one, two in ((entry, present), (present, entry)):
+        if two.version.note.path not in one.opposite:
+            one.opposite.append(two.version.note.path)
+
+
+def _rendered(entries: Sequence[_Entry], tokens: int) -> Block:
+    """Returns the text of the notes; each has its share of the room that the ones before it left."""
+    room = 4 * tokens - len(_HEAD) - FENCE_BYTES - len(f" from {_SOURCE}") - 2
+    parts: list[str] = []
+    notes: list[BlockNote] = []
+    for place, entry in enumerate(entries):
+        shown = _note(entry, room // (len(entries) - place) if room > 0 else 0) or _note(entry, room)
+        if shown is None:
+            continue
+        text, note = shown
+        room -= len(text.encode("utf-8", "replace")) + 1
+        parts.append(text)
+        notes.append(note)
+    if not parts:
+        return Block("", 0, ())
+    text = f"{_HEAD}\n{fence(chr(10).join(parts), _SOURCE)}"
+    return Block(text, -(-len(text.encode("utf-8", "replace")) // 4), tuple(notes))
+
+
+def _note(entry: _Entry, room: int) -> tuple[str, BlockNote] | None:
+    """Returns a note in at most `room` bytes, None where that shows nothing of it."""
+    note = entry.version.note
+    label = "proven" if note.proven else "unproven"
+    lines = [f"[{label} {neutralise(note.type, 40)}] {neutralise(note.path, _LONGEST_PATH)}"]
+    for words, paths in (("says the same", entry.same), ("contradicts", entry.opposite)):
+        if paths:
+            lines.append(f"({words}: {', '.join(neutralise(path, _LONGEST_PATH) for path in paths)})")
+    head = visible("\n".join(lines))
+    whole = _indented(split(entry.version.text)[1])
+    left = room - len(head.encode("utf-8", "replace")) - 2
+    body = trimmed(whole, left)
+    if not body or (body != whole and left < _LEAST_BYTES):
+        return None
+    version = entry.version
+    made = BlockNote(
+        note.path, version.blob, note.type, note.proven, tuple(entry.same), tuple(entry.opposite), body != whole
+    )
+    return f"{head}\n{body}", made
+
+
+def _indented(text: str) -> str:
+    lines = (line.rstrip() for line in visible(text).splitlines())
+    return "\n".join(f"  {line}" for line in lines if line)
+
+
+def trimmed(text: str, room: int) -> str:
+    """Returns the text in at most `room` bytes, ended at the end of a sentence where there is one, else of a word."""
+    if len(text.encode("utf-8", "replace")) <= room:
+        return text
+    piece = text.encode("utf-8", "replace")[: max(0, room - 4)].decode("utf-8", "ignore")
+    ends = [found.end() for found in _SENTENCE.finditer(piece)]
+    cut = piece[: ends[-1]] if ends else piece.rpartition(" ")[0]
+    return f"{cut.rstrip()} ..." if cut.strip() else ""
