@@ -48,6 +48,7 @@ from perpetual_export.documents import Crate, Export
 from perpetual_find.documents import Found
 from perpetual_mirrors.documents import MirrorPushes
 from perpetual_optuna.documents import SweepPruned
+from perpetual_recall.documents import BlockDocument, Explained
 from perpetual_report.documents import Comparison, Reference, Report, SiteReport, Verification
 from perpetual_scorers.documents import (
     Aa,
@@ -106,6 +107,8 @@ DOCUMENTS: dict[str, Any] = {
     "experiments": Page[Experiment],
     "export": Export,
     "found": readable(Found),
+    "memory_block": readable(BlockDocument),
+    "memory_explained": Page[Explained],
     "gc": Gc,
     "gpu_status": readable(GpuStatus),
     "help": Help,

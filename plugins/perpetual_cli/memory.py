@@ -139,10 +139,14 @@ def _show_page(cli: CliContext, **query: Any) -> None:
 @click.argument("query")
 @click.option("-k", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Notes on a page.")
 @click.option("--cursor", help="Where the page before ended (its next_cursor).")
+@click.option("--explain", is_flag=True, help="Instead: the arithmetic of the first 20, and which are offered agents.")
 @json_option
 @pass_cli
-def search(cli: CliContext, query: str, limit: int, cursor: str | None) -> None:
-    """Notes that hold words of QUERY, those with the most words first, then the newest."""
+def search(cli: CliContext, query: str, limit: int, cursor: str | None, explain: bool) -> None:
+    """Notes that hold words of QUERY, the best match first: half by its words, half by what came of the notes."""
+    if explain:
+        _show_arithmetic(cli, cli.lab.part("retriever").explain(cli.lab, query, limit=limit))
+        return
     page = cli.lab.memory.search(query, limit=limit, cursor=cursor)
     cli.items(
         "note_hits",
@@ -150,6 +154,18 @@ def search(cli: CliContext, query: str, limit: int, cursor: str | None) -> None:
         page.next_cursor,
         ("path", "status", "excerpt"),
         lambda item: (item["path"], item["status"], item["excerpt"]),
+        empty="no note has any of these words",
+    )
+
+
+def _show_arithmetic(cli: CliContext, found: list[dict[str, Any]]) -> None:
+    numbers = ("bm25", "sim", "good", "bad", "q", "sd", "z_sim", "z_q", "score")
+    cli.items(
+        "memory_explained",
+        found,
+        None,
+        ("path", *numbers, "left out"),
+        lambda item: (item["path"], *(f"{item[name]:.3g}" for name in numbers), item["left_out"] or ""),
         empty="no note has any of these words",
     )
 

@@ -89,7 +89,16 @@ class Index:
             if self._connection is None or self._opened != place or not self._refreshed(lab, self._connection):
                 self._open(lab, place)
             assert self._connection is not None
-            yield self._connection
+            try:
+                yield self._connection
+            except sqlite3.Error as problem:
+                self._connection.close()
+                self._connection = None
+                _check_busy(problem)
+                _remove(place[1])
+                raise TransientError(
+                    "the index of the notes was damaged", hint="try again: it is built anew"
+                ) from problem
 
     def _open(self, lab: Lab, place: tuple[int, str]) -> None:
         if self._connection is not None and self._opened is not None and self._opened[0] == place[0]:
@@ -141,10 +150,17 @@ def _connected(path: str, *, anew: bool) -> sqlite3.Connection | None:
     try:
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA synchronous = OFF")  # a cache: what a power cut breaks is built anew
-    except sqlite3.Error:
+    except sqlite3.Error as problem:
         connection.close()
+        _check_busy(problem)
         return None
     return connection
+
+
+def _check_busy(problem: Exception) -> None:
+    """Raises TransientError where another process holds the file, which is then no reason to build it anew."""
+    if isinstance(problem, sqlite3.OperationalError) and "locked" in str(problem):
+        raise TransientError("another process is building the index of the notes", hint="try again") from problem
 
 
 def _remove(path: str) -> None:
@@ -175,9 +191,9 @@ def _refresh(lab: Lab, connection: sqlite3.Connection, exposure: str) -> int:
         if not _is_same(lab, connection, exposure):
             for table in _DROPPED:
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
-        for table in _TABLES:
-            connection.execute(table)
-        connection.execute("INSERT INTO words (words, rank) VALUES ('rank', ?)", (_RANK,))
+            for table in _TABLES:
+                connection.execute(table)
+            connection.execute("INSERT INTO words (words, rank) VALUES ('rank', ?)", (_RANK,))
         present, changes = lab.storage.changes(int(_state(connection).get("seq", "0")))
         for kind, id in changes:
             if kind == "note":

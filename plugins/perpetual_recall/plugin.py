@@ -36,3 +36,11 @@ def perpetual_kinds() -> list[RecordKind | EventKind]:
             "tokens": Field("int", "The size of what was shown, in tokens."),
         }, ledger=True)
     ]  # fmt: skip
+
+
+@hookimpl
+def perpetual_commands() -> list[Provider]:
+    """Offers `perpetual memory block`."""
+    return [
+        Provider("command", "memory.block", "perpetual_recall.command:block", "Show the notes that help an agent now.")
+    ]

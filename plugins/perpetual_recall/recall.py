@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from perpetual import Lab
+    from perpetual_recall.documents import Explained
     from perpetual_recall.front import Scope
     from perpetual_recall.index import Index, Version
     from perpetual_recall.ranking import Utility
@@ -63,8 +64,8 @@ class Recall(Retriever):
     def search(self, lab: Lab, query: str, *, limit: int = 20, cursor: str | None = None) -> Listing[NoteHit]:
         """Returns the best matches first."""
         words, start = words_of(query), start_of(cursor)
-        if not lab.memory.list(limit=1).items:
-            return Listing((), None)
+        if self._opened is None and not lab.memory.list(limit=1).items:
+            return Listing((), None)  # without the import of SQLite
         for_agents = is_for_agent(lab)
         with self.index.of(lab) as connection:
             found = self._ordered(connection, words, for_agents=for_agents, most=start + limit + 1)
@@ -115,7 +116,7 @@ class Recall(Retriever):
             best = self.best(connection, query, scope, limit)
             fresh = newest(connection, CANDIDATES + limit)
         notes = [item.version.note for item in best] + [it.note for it in fresh if it.front.fits(scope)]
-        return [*{note.path: note for note in reversed(notes)}.values()][::-1][:limit]
+        return [*{note.path: note for note in notes}.values()][:limit]
 
     @staticmethod
     def _few(lab: Lab, scope: Scope) -> list[Note]:
@@ -143,8 +144,8 @@ class Recall(Retriever):
         with self.index.of(lab) as connection:
             return matches(connection, words_of(text), for_agents=is_for_agent(lab), most=CANDIDATES)
 
-    def explain(self, lab: Lab, query: str, *, limit: int = 5) -> list[Candidate]:
-        """Returns the arithmetic of a search, as its reader is answered, and why agents are not offered a note."""
+    def explain(self, lab: Lab, query: str, *, limit: int) -> list[Explained]:
+        """Returns the arithmetic of the candidates, as the reader finds them."""
         from perpetual_recall.present import present_of
 
         words_of(query)  # which refuses a query without one
@@ -152,7 +153,17 @@ class Recall(Retriever):
             return []
         with self.index.of(lab) as connection:
             found = self.candidates(connection, query, present_of(lab)[1], for_agents=is_for_agent(lab))
-        return judged(found, limit)
+        return [*map(_explained, judged(found, limit))]
+
+
+def _explained(item: Candidate) -> Explained:
+    note, used = item.version.note, item.utility
+    return {
+        "path": note.path, "type": note.type, "status": note.status, "title": note.title,
+        "bm25": item.version.bm25, "sim": item.sim, "good": used.good, "bad": used.bad, "q": used.mean, "sd": used.sd,
+        "z_sim": item.z_sim, "z_q": item.z_q, "score": item.score, "in_scope": item.in_scope,
+        "left_out": item.left_out,
+    }  # fmt: skip
 
 
 def ranked(found: Sequence[Version], present: Scope) -> list[Candidate]:

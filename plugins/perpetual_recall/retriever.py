@@ -9,9 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from perpetual.api import UsageError
+
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Listing, Note, NoteHit
+    from perpetual_recall.documents import Explained
 
 __all__ = ["Retriever"]
 
@@ -36,3 +39,13 @@ class Retriever(ABC):
 
         For every reader, each of them has a version that agents may be shown.
         """
+
+    def explain(self, lab: Lab, query: str, *, limit: int) -> list[Explained]:
+        """Returns the arithmetic behind the first hits of a search, the best first; `limit` is how many are offered.
+
+        Raises:
+            UsageError: as here, where there is none to show.
+        """
+        raise UsageError(
+            "this retriever does not explain its order", hint="perpetual config set slots.retriever recall"
+        )

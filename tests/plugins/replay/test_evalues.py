@@ -106,7 +106,8 @@ def test_e_bh_keeps_the_share_of_useless_notes_among_the_promoted() -> None:
 @pytest.mark.parametrize(
     ("output", "score"),
     [
-     ("0.5", 0.5), ("step\n1\n\n", 1.0), ("0", 0.0), ("1e-3", 0.001), (".25", 0.25), ("score 0.5", None), ("1.01", None),
+     ("0.5", 0.5), ("step\n1\n\n", 1.0), ("0", 0.0), ("1e-3", 0.001), (".25", 0.25), ("score 0.5", None),
+     ("1.01", None),
      ("-0.1", None), ("nan", None), ("inf", None), ("", None), ("0.5\ndone", None), ("0x1", None), ("e5", None),
      (".", None), ("1e999", None), ("٠", None)],
 )  # fmt: skip

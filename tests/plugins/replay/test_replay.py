@@ -206,7 +206,8 @@ def test_a_rejected_note_is_not_tested(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-     ({"command": ""}, "command"), ({"command": None}, "command"), ({"weight": 0}, "weight"), ({"weight": "x"}, "weight"),
+     ({"command": ""}, "command"), ({"command": None}, "command"), ({"weight": 0}, "weight"),
+     ({"weight": "x"}, "weight"),
      ({"seed": -1}, "seed"), ({"seed": 1.5}, "seed"), ({"wall": "soon"}, "wall"), ({"gpus": -1}, "gpus"),
      ({"source": 3}, "source"), ({"colour": 1}, "colour"), ({"query": 5}, "query")],
 )  # fmt: skip

@@ -1,0 +1,30 @@
+"""The command memory block."""
+
+from __future__ import annotations
+
+import click
+
+from perpetual.api import CliContext, json_option, pass_cli, to_json
+
+__all__ = ["block"]
+
+
+@click.command()
+@click.argument("query", required=False)
+@click.option("--tokens", type=click.IntRange(20, 8000), default=600, show_default=True, help="Its size at most.")
+@click.option("--limit", type=click.IntRange(1, 20), default=5, show_default=True, help="Notes at most.")
+@json_option
+@pass_cli
+def block(cli: CliContext, query: str | None, tokens: int, limit: int) -> None:
+    """Show the notes that help with QUERY as an agent gets them: fenced, labelled, within a number of tokens.
+
+    Without QUERY the notes for the open hypotheses and the newest experiments. What an agent is shown is recorded, so
+    that the outcomes of its next runs count for these notes.
+    """
+    from perpetual_recall.block import memory_block
+    from perpetual_recall.exposure import expose
+
+    made = memory_block(cli.lab, query, tokens=tokens, limit=limit)
+    expose(cli.lab, made)
+    document = {"text": made.text, "tokens": made.tokens, "limit_tokens": tokens, "notes": to_json(made.notes)}
+    cli.answer("memory_block", document, lambda: made.text or "no note fits", is_verbatim=True)

@@ -1,0 +1,48 @@
+"""The documents of `perpetual memory block`, and of `perpetual memory search --explain`."""
+
+from __future__ import annotations
+
+from perpetual.documents import TypedDict
+
+__all__ = ["BlockDocument", "BlockNoteLine", "Explained"]
+
+
+class BlockNoteLine(TypedDict):
+    """A note of a block; `blob` is the version that is shown."""
+
+    path: str
+    blob: str
+    type: str
+    proven: bool
+    same: list[str]  # paths of notes that say the same, and were merged into this one
+    opposite: list[str]  # paths of notes of the block that contradict it
+    trimmed: bool
+
+
+class BlockDocument(TypedDict):
+    """The text for an agent; `tokens` are ceil(UTF-8 bytes / 4), markup included."""
+
+    text: str
+    tokens: int
+    limit_tokens: int
+    notes: list[BlockNoteLine]
+
+
+class Explained(TypedDict):
+    """The arithmetic of a note's place: `score` is half of `z_sim` and half of `z_q`."""
+
+    path: str
+    type: str
+    status: str
+    title: str
+    bm25: float
+    sim: float  # a share of the best
+    good: float  # outcomes, in fractions of one over the notes of the context
+    bad: float
+    q: float  # (good + 1) / (good + bad + 2)
+    sd: float
+    z_sim: float
+    z_q: float  # of q less sd
+    score: float
+    in_scope: bool
+    left_out: str | None  # why agents are not offered it
