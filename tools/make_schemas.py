@@ -49,6 +49,7 @@ from perpetual_find.documents import Found
 from perpetual_mirrors.documents import MirrorPushes
 from perpetual_optuna.documents import SweepPruned
 from perpetual_recall.documents import BlockDocument, Explained
+from perpetual_replay.documents import Replays
 from perpetual_report.documents import Comparison, Reference, Report, SiteReport, Verification
 from perpetual_scorers.documents import (
     Aa,
@@ -86,6 +87,7 @@ DOCUMENTS: dict[str, Any] = {
     "adoption": Adoption,
     "approve_token": ApproveToken,
     "believed": Believed,
+    "memory_replay": Replays,
     "bench_policy": BenchPolicy,
     "archived": Archived,
     "brief": Brief,

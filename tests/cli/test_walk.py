@@ -103,6 +103,7 @@ TABLE: dict[str, Row] = {
     "memory list": Row("memory list notes", "notes", "memory list --status nwe", 2),
     "memory search": Row("memory search text -k 3", "note_hits", "memory search '?!'", 2),
     "memory block": Row("memory block text --tokens 100", "memory_block", "memory block --tokens 1", 2),
+    "memory replay": Row("memory replay", "memory_replay", "memory replay notes/a.md", 2),
     "memory history": Row("memory history notes/a.md", "note_history", "memory history notes/b.md", 5),
     "memory queue": Row("memory queue", "note_queue", "memory queue --cursor x", 2),
     "memory promote": Row(
