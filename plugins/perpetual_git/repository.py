@@ -26,6 +26,7 @@ import stat
 import time
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Self
@@ -38,8 +39,9 @@ from perpetual_git.bare import create, open_bare
 from perpetual_git.branch import Branch
 from perpetual_git.commits import Entry, draft, entry, identity, message_of, own_intent
 from perpetual_git.errors import IntentConflict, RepositoryError, UnknownCommit
+from perpetual_git.history_index import HistoryIndex
 from perpetual_git.objects import Objects, framed, is_id, parts_of, sha1, slot
-from perpetual_git.paths import PathRefused, check_path
+from perpetual_git.paths import check_path
 
 __all__ = ["NoteRepository"]
 
@@ -50,6 +52,17 @@ INTENT_WINDOW = 200
 KNOWN_INTENTS = 60  # what the slot asks for, also where people have pushed more than the window
 LONGEST_WALK = 2_000
 LISTING_LIMIT = 200_000
+
+
+@dataclass
+class _Edit:
+    """One note's change in the trees: its blobs before and after, and whether nothing else had to change."""
+
+    note: str
+    content: bytes | None
+    before: str | None = None
+    after: str | None = None
+    is_alone: bool = True
 
 
 class NoteRepository:
@@ -68,6 +81,7 @@ class NoteRepository:
         self._objects = Objects(path, self._repo)
         self._branch = Branch(path, self._repo, lock_wait_s)
         self._flock = FileLock(path / "perpetual.lock")
+        self._index = HistoryIndex(path, self._objects, self._step)
         self._seen_head: ObjectID | None = None
         self._seen_intents: dict[int, ObjectID] = {}
         if self._branch.was_left() and self._flock.acquire(blocking=False):
@@ -88,7 +102,8 @@ class NoteRepository:
         return cls(path, lock_wait_s=lock_wait_s)
 
     def close(self) -> None:
-        """Closes the packs. May be called twice."""
+        """Closes the packs and the index. May be called twice."""
+        self._index.close()
         self._repo.close()
 
     def __enter__(self) -> Self:
@@ -117,7 +132,7 @@ class NoteRepository:
             intent: the store's sequence number, 1 or more.
 
         Raises:
-            PathRefused: by `check_path`; or the path is a folder here, or leads through what is none.
+            PathRefused: by `check_path`.
             RefBusy: the branch could not be had within `lock_wait_s`.
             IntentConflict: the intent was committed before with another content or path.
             RepositoryError: an object that is needed is missing or damaged.
@@ -137,10 +152,13 @@ class NoteRepository:
                 if done is not None:
                     return self._same_deed(done, note, content, intent)
                 made = draft(message_of(message, note, intent), identity(author), int(when.timestamp()))
-                commit_id = self._write_commit(made, head, note, content)
+                edit = _Edit(note, content)
+                commit_id = self._write_commit(made, head, edit)
                 if self._branch.move(head, commit_id, started_s):
                     self._seen_head = commit_id
                     self._seen_intents[intent] = commit_id
+                    if edit.is_alone:
+                        self._index.add(head, commit_id, parts_of(note), (edit.before, edit.after))
                     return commit_id.decode()
                 self._branch.check_wait(started_s)
 
@@ -150,11 +168,12 @@ class NoteRepository:
             raise IntentConflict(self.path, intent, done.decode())
         return done.decode()
 
-    def _write_commit(self, made: Commit, head: ObjectID | None, note: str, content: bytes | None) -> ObjectID:
+    def _write_commit(self, made: Commit, head: ObjectID | None, edit: _Edit) -> ObjectID:
         folders: set[Path] = set()
-        blob = None if content is None else self._objects.put(Blob.from_string(content), folders)
+        blob = None if edit.content is None else self._objects.put(Blob.from_string(edit.content), folders)
+        edit.after = None if blob is None else blob.decode()
         old_root = None if head is None else self._objects.commit(head).tree
-        root = self._edit(old_root, parts_of(note), blob, note, folders)
+        root = self._edit(old_root, parts_of(edit.note), blob, edit, folders)
         made.tree = self._objects.put(Tree(), folders) if root is None else root
         made.parents = [] if head is None else [head]
         commit_id = self._objects.put(made, folders)
@@ -164,33 +183,30 @@ class NoteRepository:
         return commit_id
 
     def _edit(
-        self,
-        tree_id: ObjectID | None,
-        parts: list[bytes],
-        blob: ObjectID | None,
-        note: str,
-        folders: set[Path],
+        self, tree_id: ObjectID | None, parts: list[bytes], blob: ObjectID | None, edit: _Edit, folders: set[Path]
     ) -> ObjectID | None:
-        """Returns the tree with `blob` at `parts`, or without that entry; None where nothing is left in it."""
+        """Returns the tree with `blob` at `parts`, or without that entry; None where nothing is left in it.
+
+        What was pushed into the way of a note, a file in its folder's place or a folder in its own, gives way: it is no
+        note, and stays in the history. An intent is never refused, and one that was would hold up all later ones.
+        """
         tree = Tree() if tree_id is None else self._objects.tree(tree_id)
         name = parts[0]
         mode, child = slot(tree, name)
-        if len(parts) == 1:
-            if stat.S_ISDIR(mode):
-                if blob is None:
-                    return tree_id
-                raise PathRefused(note, "it is a folder in this memory")
+        is_last = len(parts) == 1
+        if mode and stat.S_ISDIR(mode) == is_last:  # in the way
+            if blob is None:
+                return tree_id
+            edit.is_alone, mode, child = False, 0, None
+        if is_last:
+            edit.before = child.decode() if child is not None and stat.S_ISREG(mode) else None
             line = None if blob is None else (NOTE_MODE, blob)
         else:
-            if mode and not stat.S_ISDIR(mode):
-                if blob is None:
-                    return tree_id
-                raise PathRefused(note, f"{name.decode()} in it is no folder in this memory")
-            folder = self._edit(child, parts[1:], blob, note, folders)
+            folder = self._edit(child, parts[1:], blob, edit, folders)
             line = None if folder is None else (FOLDER_MODE, folder)
         if line is not None:
             tree[name] = line
-        elif mode:
+        elif name in tree:
             del tree[name]
         return self._objects.put(tree, folders) if len(tree) else None
 
@@ -306,26 +322,51 @@ class NoteRepository:
     def history(self, path: str, limit: int) -> list[Entry]:
         """Returns the newest `limit` changes of the file at `path`, newest first, deletions included.
 
-        A walk along the first parent that compares the file in each commit with the one before. At a merge
-        it goes on along the first parent that has the file as the merge has it, as `git log` does: a change
-        is reported by the commit that made it, not by the merge that brought it in.
-
-        Costs one read per commit of main, whichever note it is about: cache the answer where it is asked often.
+        Along the first parent, comparing the file in each commit with the one before. At a merge it goes on along the
+        first parent that has the file as the merge has it, as `git log` does: a change is reported by the commit that
+        made it, not by the merge that brought it in. Answered from the index, whose first use reads every commit.
         """
+        parts = parts_of(path)
+        head = self._branch.head()
+        if head is None or limit < 1:
+            return []
+        self._objects.commit(head)
+        found = self._index.changes(head, parts, limit)
+        if found is not None:
+            try:
+                return [entry(commit_id, self._objects.commit(commit_id), blob) for commit_id, blob in found]
+            except RepositoryError:
+                pass  # the index may be what is wrong
+        return self.walked_history(path, limit)
+
+    def walked_history(self, path: str, limit: int) -> list[Entry]:
+        """Returns what `history` does, reading one commit of main after the other, whichever note it is about."""
         parts = parts_of(path)
         memo: dict[tuple[ObjectID, int], str | None] = {}
         entries: list[Entry] = []
         head = self._branch.head()
         at = None if head is None else (head, self._objects.commit(head))
         while at is not None and len(entries) < limit:
-            commit_id, commit = at
-            blob = self._objects.blob_at(commit.tree, parts, memo)
-            parents = [(parent, self._objects.commit(parent)) for parent in commit.parents]
-            same = [p for p in parents if self._objects.blob_at(p[1].tree, parts, memo) == blob]
-            if not same and (parents or blob is not None):
-                entries.append(entry(commit_id, commit, blob))
-            at = next(iter(same or parents), None)
+            (blob, is_change, goes_on), here = self._stepped(at[1], parts, memo), at
+            if is_change:
+                entries.append(entry(*here, blob))
+            at = goes_on
         return entries
+
+    def _step(self, commit_id: ObjectID, parts: list[bytes]) -> tuple[str | None, bool, ObjectID | None]:
+        """Returns what the walk does at one commit, for the index."""
+        blob, is_change, goes_on = self._stepped(self._objects.commit(commit_id), parts, {})
+        return blob, is_change, None if goes_on is None else goes_on[0]
+
+    def _stepped(
+        self, commit: Commit, parts: list[bytes], memo: dict[tuple[ObjectID, int], str | None]
+    ) -> tuple[str | None, bool, tuple[ObjectID, Commit] | None]:
+        """Returns the file's blob at a commit, whether the commit changed it, and the parent its history goes on at."""
+        blob = self._objects.blob_at(commit.tree, parts, memo)
+        parents = [(parent, self._objects.commit(parent)) for parent in commit.parents]
+        same = [p for p in parents if self._objects.blob_at(p[1].tree, parts, memo) == blob]
+        is_change = not same and (bool(parents) or blob is not None)
+        return blob, is_change, next(iter(same or parents), None)
 
     @staticmethod
     def blob_id(content: bytes) -> str:

@@ -12,7 +12,6 @@ from dulwich.object_store import DiskObjectStore
 from dulwich.objects import ObjectID
 
 from perpetual_git.errors import RefBusy, RepositoryError
-from perpetual_git.paths import PathRefused
 from perpetual_git.repository import NoteRepository
 
 Git = Callable[..., str]
@@ -201,27 +200,29 @@ def test_anything_but_a_regular_file_is_neither_listed_nor_followed(
     ):
         assert notes.read(path) is None
     assert notes.history("link.md", 9) == []
-    for path in ("linked/a.md", "module/a.md"):
-        with pytest.raises(PathRefused, match="no folder"):
-            put(notes, 2, path, b"x")
-    put(notes, 3, "link.md", b"a note now")
-    assert notes.read("link.md") == b"a note now"
+    for number, path in enumerate(("linked/a.md", "module/a.md", "link.md"), start=2):
+        put(notes, number, path, b"a note now")
+        assert notes.read(path) == b"a note now"
     assert secret.read_text(encoding="utf-8") == "secret"
     check(git, folder)
 
 
-def test_a_note_does_not_take_the_place_of_a_pushed_folder(notes: NoteRepository, folder: Path, git: Git) -> None:
+def test_a_pushed_folder_or_file_in_the_way_of_a_note_gives_way(notes: NoteRepository, folder: Path, git: Git) -> None:
     put(notes, 1, "a", b"one")
     work = clone(git, folder)
     (work / "d.md").mkdir()
     (work / "d.md" / "e.md").write_text("inside", encoding="utf-8")
+    (work / "notes").write_text("a file called like a folder", encoding="utf-8")
     git(work, "add", "-A")
     git(work, "commit", "-q", "-m", "A folder called like a note")
     git(work, "push", "-q", "origin", "HEAD:main")
-    with pytest.raises(PathRefused, match="is a folder"):
-        put(notes, 2, "d.md", b"over a folder")
     put(notes, 2, "d.md", None)
-    assert [path for path, _ in notes.listing()] == ["a.md", "d.md/e.md"]
+    assert [path for path, _ in notes.listing()] == ["a.md", "d.md/e.md", "notes"]
+    put(notes, 3, "d.md", b"over a folder")
+    put(notes, 4, "notes/a.md", b"below a file")
+    assert [path for path, _ in notes.listing()] == ["a.md", "d.md", "notes/a.md"]
+    assert [entry.blob is None for entry in notes.history("d.md/e.md", 9)] == [True, False], "it stays in the history"
+    check(git, folder)
 
 
 def test_names_that_are_not_utf8_are_listed_readably_and_survive(notes: NoteRepository, folder: Path, git: Git) -> None:
