@@ -14,12 +14,13 @@ import re
 import stat
 import traceback
 import zlib
+from bisect import bisect_left
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from dulwich.errors import FileFormatException
-from dulwich.objects import Commit, ObjectID, RawObjectID, ShaFile, Tree, object_class
+from dulwich.objects import Commit, ObjectID, RawObjectID, ShaFile, Tree, object_class, parse_tree
 from dulwich.pack import PackFileDisappeared
 
 from perpetual_git import sizes
@@ -29,10 +30,11 @@ if TYPE_CHECKING:
     from dulwich.pack import Pack
     from dulwich.repo import Repo
 
-__all__ = ["Objects", "framed", "is_id", "parts_of", "sha1", "slot", "write_synced"]
+__all__ = ["Objects", "framed", "is_id", "parts_of", "replaced", "sha1", "slot", "write_synced"]
 
 _Kind = TypeVar("_Kind", Commit, Tree)
 
+_FOLDER = 0o040000
 LOOSE_COMPRESSION = 1  # git's own choice; the ids that fill a tree do not compress
 
 
@@ -46,13 +48,17 @@ class Objects:
     # --- writing ---
 
     def put(self, item: ShaFile, folders: set[Path]) -> ObjectID:
+        """Writes one loose object as `put_raw` does."""
+        return self.put_raw(type(item), item.as_raw_string(), folders)
+
+    def put_raw(self, kind: type[ShaFile], raw: bytes, folders: set[Path]) -> ObjectID:
         """Writes one loose object, synced, and notes its folder in `folders`.
 
         Written even where it exists: an object left half-synced by a crash is then whole again. dulwich's own
         writer would skip it, and fail for ever on the lock file of a writer that was killed. The name of the
         temporary file is one that `git gc` clears away; the flock makes it ours alone.
         """
-        content = framed(type(item), item.as_raw_string())
+        content = framed(kind, raw)
         name = sha1(content)
         folder = self.path / "objects" / name[:2]
         folder.mkdir(exist_ok=True)
@@ -191,6 +197,30 @@ def slot(tree: Tree, name: bytes) -> tuple[int, ObjectID | None]:
     if name not in tree:
         return 0, None
     return tree[name]
+
+
+def replaced(raw: bytes, name: bytes, mode: int, child: ObjectID) -> bytes | None:
+    """Returns a tree's content with that entry, in the place of the one of its name or new; None for an odd tree.
+
+    Only the entry is written anew, where parsing and writing the whole tree takes a millisecond at 500 entries. Odd are
+    trees that git itself would not write: entries out of order, names twice, modes written otherwise.
+    """
+    entries = list(parse_tree(raw, 20))
+    names = [entry for entry, _, _ in entries]
+    keys = [entry + b"/" * (kind == _FOLDER) for entry, kind, _ in entries]
+    is_odd = len({*names}) != len(names) or keys != sorted(keys) or _length(entries) != len(raw)
+    is_other = name in names and (entries[names.index(name)][1] == _FOLDER) != (mode == _FOLDER)  # in another place
+    if is_odd or is_other:
+        return None
+    place = bisect_left(keys, name + b"/" * (mode == _FOLDER))
+    start = _length(entries[:place])
+    end = _length(entries[: place + 1]) if name in names else start
+    return b"%s%o %s\0%s%s" % (raw[:start], mode, name, bytes.fromhex(child.decode()), raw[end:])
+
+
+def _length(entries: list[tuple[bytes, int, bytes]]) -> int:
+    """Returns how many bytes these entries take: mode, blank, name, NUL, 20 bytes of the object's name."""
+    return sum([len(name) + (27 if mode == _FOLDER else 28) for name, mode, _ in entries])
 
 
 def write_synced(path: Path, content: bytes, mode: int) -> None:

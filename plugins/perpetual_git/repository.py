@@ -40,7 +40,7 @@ from perpetual_git.branch import Branch
 from perpetual_git.commits import Entry, draft, entry, identity, message_of, own_intent
 from perpetual_git.errors import IntentConflict, RepositoryError, UnknownCommit
 from perpetual_git.history_index import HistoryIndex
-from perpetual_git.objects import Objects, framed, is_id, parts_of, sha1, slot
+from perpetual_git.objects import Objects, framed, is_id, parts_of, replaced, sha1, slot
 from perpetual_git.paths import check_path
 
 __all__ = ["NoteRepository"]
@@ -205,6 +205,9 @@ class NoteRepository:
             folder = self._edit(child, parts[1:], blob, edit, folders)
             line = None if folder is None else (FOLDER_MODE, folder)
         if line is not None:
+            raw = replaced(tree.as_raw_string(), name, *line)
+            if raw is not None:
+                return self._objects.put_raw(Tree, raw, folders)
             tree[name] = line
         elif name in tree:
             del tree[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import stat
 import threading
 import time
@@ -11,9 +12,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from dulwich.objects import ObjectID, Tree
 
 from perpetual_git.commits import Entry, intent_of
 from perpetual_git.errors import IntentConflict, RefBusy, RepositoryError, UnknownCommit
+from perpetual_git.objects import replaced
 from perpetual_git.paths import PathRefused
 from perpetual_git.repository import NoteRepository
 
@@ -484,3 +487,31 @@ def test_a_commit_waits_for_a_push_that_holds_the_branch(notes: NoteRepository, 
     finally:
         release.join()
     assert notes.read("a.md") == b"two"
+
+
+def test_a_tree_changed_in_place_is_the_tree_written_anew() -> None:
+    random_ = random.Random(5)
+    names = [b"a", b"a.b", b"a-b", b"a0", b"b", b"b.md", "ü".encode(), b"zz", b"A", b"a\x01"]
+    done = 0
+    for _ in range(300):
+        tree = Tree()
+        for name in random_.sample(names, random_.randint(0, len(names))):
+            tree[name] = (random_.choice((0o100644, 0o100755, 0o040000, 0o120000, 0o160000)), ObjectID(b"1" * 40))
+        name, mode = random_.choice(names), random_.choice((0o100644, 0o040000))
+        found = replaced(tree.as_raw_string(), name, mode, ObjectID(b"2" * 40))
+        tree[name] = (mode, ObjectID(b"2" * 40))
+        done += found is not None
+        assert found in (None, tree.as_raw_string())
+    assert done > 200
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"100644 b\0" + b"1" * 20 + b"100644 a\0" + b"1" * 20,
+        b"100644 a\0" + b"1" * 20 + b"40000 a\0" + b"1" * 20,
+        b"0100644 a\0" + b"1" * 20,
+    ],
+)
+def test_an_odd_tree_is_not_changed_in_place(raw: bytes) -> None:
+    assert replaced(raw, b"c", 0o100644, ObjectID(b"2" * 40)) is None
