@@ -21,7 +21,15 @@ from perpetual.documents import TypedDict
 from perpetual.documents.kinds import KindOfRecord
 from perpetual.documents.ledger import ApproveToken, Archived, Init, Leaderboard, Refolded, Undone
 from perpetual.documents.machine import Completion, Doctor, Help, Setting
-from perpetual.documents.memory import MemoryDecision, MemoryWrite, NoteHistory, NoteHit, NoteText, NoteWaiting
+from perpetual.documents.memory import (
+    MemoryClone,
+    MemoryDecision,
+    MemoryWrite,
+    NoteHistory,
+    NoteHit,
+    NoteText,
+    NoteWaiting,
+)
 from perpetual.documents.page import Page
 from perpetual.documents.plugins import Plugin, Plugins
 from perpetual.documents.provenance import Provenance
@@ -119,6 +127,7 @@ DOCUMENTS: dict[str, Any] = {
     "init": Init,
     "leaderboard": Leaderboard,
     "logs": Logs,
+    "memory_clone": MemoryClone,
     "memory_decision": MemoryDecision,
     "memory_write": MemoryWrite,
     "methodology": Page[Setting],

@@ -64,6 +64,13 @@ class MemoryDecision(TypedDict):
     evidence: dict[str, StageSaid] | None
 
 
+class MemoryClone(TypedDict):
+    """A clone of the memory: its folder, and how changes made there come back."""
+
+    folder: str
+    next: str
+
+
 class NoteKeys(TypedDict):
     """What a list says of each note: the keys of the record `note`."""
 

@@ -52,10 +52,12 @@ def require_person(
         actor: the name in which the operation is asked for; an agent's is refused like its shell.
     """
     found = mark(environment, marks)
-    by_actor = found is None and actor is not None and is_agent(actor)
-    if (found is None and not by_actor) or (methodology is not None and methodology["agents_may_approve"]):
+    is_pushed = actor is not None and actor.startswith("git:")  # the author of a pushed note, whom anyone can name
+    by_actor = is_pushed or (found is None and actor is not None and is_agent(actor))
+    may = not is_pushed and methodology is not None and methodology["agents_may_approve"]
+    if may or (found is None and not by_actor):
         return
-    why = evidence(environment, *found) if found is not None else f"{actor} is an agent"
+    why = evidence(environment, *found) if found is not None else f"{actor} is {'no person' * is_pushed or 'an agent'}"
     raise NotPermitted(f"{deed} is for a person; {why}", hint=FOR_A_PERSON)
 
 

@@ -1,7 +1,5 @@
 """The memory slot: where accepted notes live with their history. A projection of the store's intents.
 
-The contract
-------------
 *Place.* The factory gets `path`; the memory lies there, or beside it under a name of its own. Several objects and
 processes may have the same memory open: each sees what another has committed, at its next call. Reading may happen in
 any thread while one commits. `perpetual.testing.memories` holds a memory to all of this.
@@ -25,9 +23,8 @@ one with a `..`, a backslash, a control or format character, or what UTF-8 canno
 `normalise` answers, `commit` takes, whatever other notes there are: an intent, once recorded, must not be refused.
 Nothing outside the memory's own place is ever read or written, whatever a note's path or a link in its way says.
 
-*History.* Newest first, in the order of the commits, whatever their times. A version tells its author (a name of one
-printable line; what else it has may be dropped), its time to the second, and its message, to which lines may be
-added. A version that is the same as the one before may be left out.
+*History.* Newest first, in the order of the commits, whatever their times. A version has its author (one printable
+line), its time to the second, and its message, perhaps with lines added. One that changes nothing may be left out.
 
 *Raises.* `PathRefused` for a bad path, `TransientError` where another process holds a lock, `CorruptData` for a
 damaged repository: never another text, nor as if there were none.
@@ -38,6 +35,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from perpetual.errors import UsageError
 
@@ -79,18 +77,18 @@ class Memory(ABC):
     def is_lost(self) -> bool:
         """Returns whether nothing is here, not even an empty memory: the kernel then commits every intent again.
 
-        Asked before intents are committed, also of an object that has been in use. Only a commit ends it: reading makes
-        nothing. A memory whose notes can be removed from outside must override this.
+        Only a commit ends it: reading makes nothing. A memory that can be removed from outside must override this.
         """
         return False
 
     @abstractmethod
     def read(self, path: str, commit: str | None = None) -> str | None:
-        """Returns the note's text at the newest commit, or as it was at `commit`, which may be that of another note.
-
-        None if it is not there, or if there is no such commit.
-        """
+        """Returns the text at the newest commit, or as at `commit`, of whichever note; None if it was not there."""
 
     @abstractmethod
     def history(self, path: str, limit: int) -> Sequence[NoteCommit]:
         """Returns the note's versions, newest first, at most `limit`."""
+
+    def clone(self, folder: Path) -> str:
+        """Makes a copy that a person can edit, in a new or empty folder; returns how its changes come back."""
+        raise UsageError("this memory cannot be cloned", hint="perpetual memory write changes a note")

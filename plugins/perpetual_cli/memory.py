@@ -1,4 +1,4 @@
-"""Commands on notes: `memory show|write|list|search|history|queue|promote|reject`."""
+"""Commands on notes: `memory show|write|list|search|history|queue|promote|reject|clone`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from perpetual.api import (
     printable,
     to_json,
 )
+from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.units import shown_time
 
 if TYPE_CHECKING:
@@ -253,6 +254,21 @@ def _decision_text(answer: MemoryDecision) -> str:
     was = "already" if answer["was"] == answer["status"] else f"was {answer['was']}"
     head = f"{printable(answer['path'])}  {done} {answer['status']} ({was})  version {answer['blob'][:10]}"
     return "\n".join([head, *_finding_lines(answer)])
+
+
+@memory.command()
+@click.argument("folder", metavar="DIR")
+@json_option
+@pass_cli
+def clone(cli: CliContext, folder: str) -> None:
+    """Clone the memory to DIR, to edit notes there and push them.
+
+    What is pushed becomes candidate notes at the next scan, through the gates. For a person: under a coding agent's
+    shell it is refused.
+    """
+    place = named_path(folder)
+    how = cli.lab.memory.clone(place)
+    cli.answer("memory_clone", {"folder": str(place), "next": how}, lambda: f"{printable(str(place))}\n{how}")
 
 
 def short_commit(commit: str) -> str:

@@ -25,7 +25,7 @@ _COMMANDS = {
     "evidence": ("evidence", "The ledger: list, add, retract, refold."),
     "records": ("records", "Records of kinds that plugins bring: list them, or show one."),
     "budget": ("budget", "What was spent, and the limit."),
-    "memory": ("memory", "Notes: show, write, list, search, history, promote, reject."),
+    "memory": ("memory", "Notes: show, write, list, search, history, promote, clone."),
     "mcp": ("mcp", "Serve the lab to an agent over MCP."),
     "services": ("services", "Services of plugins: list, start, stop."),
     "store": ("store", "The record's store: stats, verify, export, import, migrate, compact."),

@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
-from perpetual.api import Provider, hookimpl
+from typing import TYPE_CHECKING
+
+from perpetual.api import EventKind, Provider, RecordKind, hookimpl
+
+if TYPE_CHECKING:
+    from perpetual import Lab
 
 
 @hookimpl
 def perpetual_memories() -> list[Provider]:
     """Notes in a bare git repository."""
     return [Provider("memory", "git", "perpetual_git.memory:open_memory", "markdown notes in a bare git repository")]
+
+
+@hookimpl
+def perpetual_kinds() -> list[RecordKind | EventKind]:
+    """Brings the event that says what was taken in of a push."""
+    words = "subject: main's commit; payload: notes, left_out, removed (each cut), counts"
+    return [EventKind("pushed", words)]
+
+
+@hookimpl
+def perpetual_scan(lab: Lab) -> None:
+    """Takes in the notes that people have pushed; reads two small files where nothing was."""
+    from perpetual_git.heads import is_new
+
+    if is_new(lab.root / ".perpetual" / "memory.git"):
+        from perpetual_git.pushed import take_in
+
+        take_in(lab)

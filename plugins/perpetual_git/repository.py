@@ -35,15 +35,18 @@ from dulwich.objects import Blob, Commit, ObjectID, Tree
 
 from perpetual.toolkit.atomic import fsync_dir
 from perpetual.toolkit.lock import FileLock
+from perpetual_git import heads
 from perpetual_git.bare import create, open_bare
 from perpetual_git.branch import Branch
+from perpetual_git.changes import TreeDiff
 from perpetual_git.commits import Entry, draft, entry, identity, message_of, own_intent
 from perpetual_git.errors import IntentConflict, RepositoryError, UnknownCommit
 from perpetual_git.history_index import HistoryIndex
 from perpetual_git.objects import Objects, framed, is_id, parts_of, replaced, sha1, slot
 from perpetual_git.paths import check_path
+from perpetual_git.sizes import TooLarge
 
-__all__ = ["NoteRepository"]
+__all__ = ["NoteRepository", "Push", "PushedFile"]
 
 NOTE_MODE = 0o100644
 FOLDER_MODE = 0o040000
@@ -52,6 +55,33 @@ INTENT_WINDOW = 200
 KNOWN_INTENTS = 60  # what the slot asks for, also where people have pushed more than the window
 LONGEST_WALK = 2_000
 LISTING_LIMIT = 200_000
+
+
+@dataclass(frozen=True)
+class PushedFile:
+    """A file that differs at a head; `blob` is None for one that is gone.
+
+    Read whole by `pushed_file`: the commit that changed it, its author, and the content, None where it is too large.
+    """
+
+    path: str
+    blob: str | None
+    commit: str = ""
+    author: str = ""
+    content: bytes | None = None
+
+    @property
+    def text(self) -> str:
+        """Returns the content, with marks for what is not UTF-8."""
+        return (self.content or b"").decode("utf-8", "replace")
+
+
+@dataclass(frozen=True)
+class Push:
+    """What differs between a commit that was seen and main's head; `files` is None where it is too much to list."""
+
+    head: str
+    files: list[PushedFile] | None
 
 
 @dataclass
@@ -157,6 +187,7 @@ class NoteRepository:
                 if self._branch.move(head, commit_id, started_s):
                     self._seen_head = commit_id
                     self._seen_intents[intent] = commit_id
+                    heads.follow(self.path, None if head is None else head.decode(), commit_id.decode())
                     if edit.is_alone:
                         self._index.add(head, commit_id, parts_of(note), (edit.before, edit.after))
                     return commit_id.decode()
@@ -321,6 +352,50 @@ class NoteRepository:
                 elif stat.S_ISREG(mode) and full.startswith(prefix):
                     found.append((full, child.decode()))
         return sorted(found)
+
+    def is_empty(self) -> bool:
+        """Returns whether there is no commit yet."""
+        return self._branch.head() is None
+
+    def pushed(self, seen: str | None) -> Push | None:
+        """Returns the files at main's head that differ from the commit `seen`, or all where there is no such commit.
+
+        None before the first commit. Regular files alone count, as everywhere.
+        """
+        head = self._branch.head()
+        if head is None:
+            return None
+        try:
+            old = None if seen is None else self._objects.commit(self._known(seen)).tree
+        except UnknownCommit:
+            old = None
+        changed = TreeDiff(self._objects).changed(old, self._objects.commit(head).tree, most=LISTING_LIMIT)
+        if changed is None:
+            return Push(head.decode(), None)
+        files = [PushedFile(path.decode("utf-8", "backslashreplace"), blob) for path, blob in sorted(changed.items())]
+        return Push(head.decode(), files)
+
+    def pushed_file(self, head: str, file: PushedFile, *, largest: int) -> PushedFile:
+        """Returns the file with its content, if that has at most `largest` bytes, and who changed it last."""
+        newest = next(iter(self.history(file.path, 1)), None)
+        made = newest or entry(name := ObjectID(head.encode()), self._objects.commit(name), file.blob)
+        content: bytes | None = None
+        if file.blob is not None:
+            try:
+                content = self._objects.raw(ObjectID(file.blob.encode()), Blob)
+            except RepositoryError as problem:
+                if not isinstance(problem.__cause__, TooLarge):
+                    raise
+        kept = content if content is not None and len(content) <= largest else None
+        return PushedFile(file.path, file.blob, made.commit, made.author, kept)
+
+    def blob_at(self, commit: str, path: str) -> str | None:
+        """Returns the blob of the file at a commit; None where there is no such file or commit."""
+        try:
+            tree = self._objects.commit(self._known(commit)).tree
+        except UnknownCommit:
+            return None
+        return self._objects.blob_at(tree, parts_of(path))
 
     def history(self, path: str, limit: int) -> list[Entry]:
         """Returns the newest `limit` changes of the file at `path`, newest first, deletions included.

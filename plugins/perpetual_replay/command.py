@@ -25,7 +25,7 @@ __all__ = ["replay"]
 def replay(cli: CliContext, path: str | None, queue: bool, wait: bool, timeout: float | None, example: bool) -> None:
     """Test the note PATH by paired runs, with it and without it, on the tasks in replay/.
 
-    A person who asks approves the runs; under an agent's shell the trial stays proposed. Runs start here and at each
+    A person approves the runs by asking; under an agent's shell the trial stays proposed. Runs start here and at each
     scan, under the budget. The note is promoted once the pairs show that it helps, rejected once they show that it
     harms; after the last pair without either it stays as it is. Without PATH the trials are listed.
     """

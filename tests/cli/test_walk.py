@@ -110,6 +110,7 @@ TABLE: dict[str, Row] = {
         "memory promote notes/a.md --why 'seen three times'", "memory_decision",
         "memory promote notes/a.md --why x --blob 123", 6,
     ),
+    "memory clone": Row("memory clone my-notes", "memory_clone", "memory clone .", 6),
     "memory reject": Row("memory reject notes/a.md --why no", "memory_decision", "memory reject notes/b.md --why x", 5),
     "methodology show": Row("methodology show", "methodology", "@nowhere methodology show", 5),
     "methodology init": Row("methodology init", "methodology", "@project methodology init", 6, ("@unlink",)),

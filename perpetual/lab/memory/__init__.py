@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perpetual.errors import Conflict, NotFound, PluginError, Refused, UsageError, nearest, unknown
@@ -20,6 +21,7 @@ from perpetual.slots.memory import Memory, NoteCommit
 from perpetual.toolkit.contained import limited
 from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.jsoncopy import json_copy
+from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.units import start_of
 
 if TYPE_CHECKING:
@@ -89,7 +91,7 @@ class Notes:
                 error is the answer that a pass would have had.
         """
         if type not in TYPES:
-            raise UsageError(unknown("type of note", type, TYPES))
+            raise UsageError(unknown("type of note", type, TYPES), code="unknown_note_type")
         if not content.strip():
             raise UsageError("a note needs a text")
         _check_size("the note", content, _LIMIT_BYTES)
@@ -193,10 +195,9 @@ class Notes:
         return number
 
     def flush(self) -> int:
-        """Commits the intents that git does not hold yet, in order, and answers how many.
+        """Commits the intents that git does not hold yet, in order, and answers how many; all of them if it was lost.
 
-        A crash between the commit and its note in the store is harmless: git's trailer says that it is done. A
-        memory that was lost is written anew from its first intent.
+        A crash between the commit and its note in the store is harmless: git's trailer says that it is done.
         """
         store = self._ctx.store
         if store.count("intent") and self._memory.is_lost():
@@ -245,11 +246,7 @@ class Notes:
         return len(rows)
 
     def get(self, path: str) -> Note:
-        """Returns the note's record.
-
-        Raises:
-            NotFound: naming the nearest paths.
-        """
+        """Returns the note's record. Raises NotFound, naming the nearest paths."""
         return self._told(self._need(path))
 
     def _told(self, document: NoteRow) -> Note:
@@ -274,8 +271,7 @@ class Notes:
         Args:
             exposed_only: whether the reader is an agent; by default as the lab's actor is one.
 
-        Raises:
-            NotFound: if there is no such note, or none that may be shown.
+        Raises NotFound if there is no such note, or none that may be shown.
         """
         document = self._need(path)
         if exposed_only is None:
@@ -294,9 +290,7 @@ class Notes:
         return shown_version(document.body, self._ctx.config.methodology)
 
     def promote(self, path: str, why: str, *, blob: str | None = None, dry_run: bool = False) -> MemoryDecision:
-        """Shows agents the newest accepted version of the note from now on, until another one is promoted.
-
-        The gates are asked again. A person judges what they would only quarantine; a promoted note is answered as is.
+        """Shows agents the newest accepted version from now on. The gates are asked again, and can only reject it.
 
         Args:
             blob: promote this version and no other, as `memory list --json` names it; a part of its beginning will do.
@@ -344,11 +338,7 @@ class Notes:
             return StageVerdict("wait", f"the stage failed: {type(problem).__name__}: {one_line(str(problem))}")
 
     def queue(self, *, limit: int = 100, cursor: str | None = None) -> Listing[Waiting]:
-        """Returns a page of the notes that wait for a decision, quarantined and candidates, oldest first.
-
-        Raises:
-            UsageError: for a cursor that is none.
-        """
+        """Returns a page of the undecided notes, oldest first. Raises UsageError for a cursor that is none."""
         store = self._ctx.store
         start = start_of(cursor)
         found = [note for status in ("candidate", "quarantined") for note in store.find(NOTE, status=status)]
@@ -395,11 +385,7 @@ class Notes:
         return found
 
     def history(self, path: str, *, limit: int = 50) -> Sequence[NoteCommit]:
-        """Returns the note's versions in git, newest first.
-
-        Anyone with push access has written messages and authors. An agent is shown those that the gates pass, of the
-        newest versions.
-        """
+        """Returns the note's versions, newest first; to agents with the authors and messages that the gates pass."""
         document = self._need(path)
         found = self._memory.history(document.id, limit)
         if not for_agent(self._ctx):
@@ -409,6 +395,15 @@ class Notes:
             self._gated(version, provenance) if place < _MOST_GATED else _withheld(version)
             for place, version in enumerate(found)
         ]
+
+    def clone(self, folder: str | Path) -> str:
+        """Copies the memory into a new folder as a person can edit it, which shows texts that agents are not shown.
+
+        Returns how its changes come back. Raises UsageError where the memory has no such copy, NotPermitted for agents.
+        """
+        person_only(self._ctx, "cloning the memory")
+        self.flush()
+        return self._memory.clone(named_path(folder))
 
     def _gated(self, version: NoteCommit, provenance: TextProvenance) -> NoteCommit:
         """Returns a version with words that the gates pass, or without words."""
