@@ -48,6 +48,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python tools/bench.py --large
 	$(BIN)/python tools/bench_proposals.py
 	$(BIN)/python tools/bench_store.py
+	$(BIN)/python tools/bench_memory.py
 	$(BIN)/python tools/bench_runs.py
 	$(BIN)/python tools/bench_report.py
 	$(BIN)/python tools/bench_mcp.py
