@@ -63,9 +63,11 @@ class TreeDiff:
             return frozenset()
         found = self._trees.get(tree)
         if found is None:
-            # By name first: of two entries of one name the last counts, as where a single path is looked up.
-            named = {name: (name, mode, child) for name, mode, child in self._objects.tree(tree).iteritems()}
-            found = self._trees[tree] = frozenset(named.values())
+            entries = self._objects.entries(tree)
+            if len({entry[0] for entry in entries}) != len(entries):
+                # Of two entries of one name the last counts, as where a single path is looked up.
+                entries = [*{entry[0]: entry for entry in entries}.values()]
+            found = self._trees[tree] = frozenset(entries)
             if len(self._trees) > _KEPT:
                 self._trees.popitem(last=False)
         else:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -174,8 +174,9 @@ class HistoryIndex:
             RepositoryError: there are more than `most`; or an object is missing or damaged.
         """
         unread = self._unread(database, head, most)
+        trees = {item.id: item.tree for item in unread}
         for start in range(0, len(unread), _BATCH):
-            rows = [(item, self._rows(item)) for item in unread[start : start + _BATCH]]
+            rows = [(item, self._rows(item, trees)) for item in unread[start : start + _BATCH]]
             with _transaction(database):
                 for item, changes in rows:
                     if _place(database, item.id) is not None:
@@ -205,9 +206,11 @@ class HistoryIndex:
             stack += [(parent, False) for parent in reversed(commit.parents)]
         return order
 
-    def _rows(self, item: _Unread) -> list[tuple[bytes, str | None, ObjectID | None]]:
+    def _rows(
+        self, item: _Unread, known: Mapping[ObjectID, ObjectID]
+    ) -> list[tuple[bytes, str | None, ObjectID | None]]:
         """Returns path, blob, and the parent that had the file already, for each change of a commit."""
-        trees = [self._objects.commit(parent).tree for parent in item.parents]
+        trees = [known.get(parent) or self._objects.commit(parent).tree for parent in item.parents]
         changed = self._diff.changed(trees[0] if trees else None, item.tree, most=_WIDEST)
         if changed is None:
             return [(b"", None, None)]
