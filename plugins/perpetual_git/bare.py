@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from dulwich.errors import NotGitRepository
@@ -75,10 +76,13 @@ def _refuse_ways_out(path: Path) -> None:
 
 
 def _odd_entries(folder: Path) -> Iterator[str]:
-    """Yields the entries below `folder` that are neither files nor folders."""
+    """Yields the entries below `folder` that are neither files nor folders.
+
+    A folder may go meanwhile: that of a push's new objects, or one that `git gc` has emptied.
+    """
     waiting = [os.fspath(folder)]
     while waiting:
-        with os.scandir(waiting.pop()) as entries:
+        with suppress(FileNotFoundError), os.scandir(waiting.pop()) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from perpetual import Lab
 from perpetual_git.repository import NoteRepository
 
 Git = Callable[..., str]
@@ -170,3 +171,62 @@ def test_the_branch_lock_of_a_killed_committer_is_taken_back_at_once(folder: Pat
 def _written(path: Path) -> Path:
     path.write_bytes(b"0" * 40 + b"\n")
     return path
+
+
+LAB_WRITER = """
+import sys
+from perpetual import Lab
+who, count = int(sys.argv[1]), int(sys.argv[2])
+print("ready", flush=True)
+sys.stdin.readline()
+with Lab.open() as lab:
+    for number in range(count):
+        lab.memory.write(f"w{who}/{number}", f"note {number} of {who}")
+        if number % 5 == 0:
+            lab.memory.history(f"w{who}/{number}")
+            lab.scan()
+"""
+
+
+@pytest.mark.slow
+def test_eight_labs_that_write_and_a_person_who_pushes_lose_nothing(project: Path, git: Git, tmp_path: Path) -> None:
+    memory, work = project / ".perpetual" / "memory.git", tmp_path / "work"
+    with Lab.open(project) as lab:
+        lab.memory.write("notes/first", "the first")
+    git(tmp_path, "clone", "-q", str(memory), str(work))
+    writers = [start(LAB_WRITER, who, 25) for who in range(8)]
+    try:
+        for writer in writers:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "ready\n"
+        for writer in writers:
+            assert writer.stdin is not None
+            writer.stdin.write("go\n")
+            writer.stdin.flush()
+        turn = 0
+        while any(writer.poll() is None for writer in writers):
+            turn += 1
+            (work / f"hand{turn}.md").write_text(f"by hand {turn}")
+            git(work, "add", "-A")
+            git(work, "commit", "-q", "-m", "by hand")
+            git(work, "pull", "-q", "--no-rebase", "--no-edit", "origin", "main")
+            git(work, "push", "-q", "origin", "HEAD:main", check=False)  # a writer may have been quicker
+        assert [writer.wait(timeout=300) for writer in writers] == [0] * 8
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.communicate()
+    git(work, "pull", "-q", "--no-rebase", "--no-edit", "origin", "main")
+    git(work, "push", "-q", "origin", "HEAD:main")
+    with Lab.open(project) as lab:
+        lab.scan()
+        paths = {note.path for note in lab.memory.list(limit=1000).items}
+        assert len(paths) == 201 + len([*work.glob("hand*.md")])
+    with NoteRepository.open(memory) as notes:
+        listed = {path for path, _ in notes.listing()}
+        assert listed == paths
+        assert len([path for path in listed if path.startswith("w")]) == 200
+        for path in sorted(listed)[::17]:
+            assert notes.history(path, 99) == notes.walked_history(path, 99)
+    assert git(memory, "fsck", "--strict", "--full", "--no-dangling", errors=True).strip() == ""
+    assert len(set(intents(git, memory))) == intents(git, memory).total(), "no intent twice"

@@ -339,3 +339,22 @@ def test_an_object_that_is_packed_while_it_is_looked_for(
 
     monkeypatch.setattr(DiskObjectStore, "get_raw", packed_meanwhile)
     assert notes.read("notes/a.md", made) == b"one"
+
+
+def test_a_folder_of_a_push_that_goes_while_the_repository_is_opened(
+    notes: NoteRepository, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(notes, 1, "a", b"one")
+    incoming = folder / "objects" / "tmp_objdir-incoming-x"
+    incoming.mkdir()
+    scandir = os.scandir
+
+    def gone(path: str) -> object:
+        if path == str(incoming):
+            incoming.rmdir()
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", gone)
+    with NoteRepository.open(folder) as later:
+        assert not incoming.exists()
+        assert later.read("a.md") == b"one"
