@@ -16,7 +16,7 @@ __all__ = ["clone"]
 def clone(memory: Path, folder: Path) -> None:
     """Clones `main` of the bare repository `memory` to `folder`, made beside it and put there in one step.
 
-    Nobody's git configuration is read and no hook runs.
+    No user's git configuration is read and no hook runs.
 
     Raises:
         Conflict: `folder` exists and is not empty.

@@ -43,7 +43,7 @@ def follow(repository: Path, parent: str | None, commit: str) -> None:
 
 
 def _main(repository: Path) -> str | None:
-    """Returns what main names; None where that is not plain, which whoever opens the repository says."""
+    """Returns what main names; None where that is not plain, as opening the repository says."""
     head = _text(repository / _MAIN)
     if head is None:
         with contextlib.suppress(OSError):

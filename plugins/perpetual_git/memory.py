@@ -64,7 +64,7 @@ class GitMemory(Memory):
                 from perpetual_git.repository import NoteRepository
 
                 self._opened = NoteRepository.open(self.path)
-                finalize(self, self._opened.close)  # nobody closes a memory, and its packs stay open until then
+                finalize(self, self._opened.close)  # a memory is not closed, and its packs stay open until then
             yield self._opened
 
     def is_lost(self) -> bool:
