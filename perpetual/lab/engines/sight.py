@@ -12,7 +12,7 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from perpetual.errors import CorruptData, UnknownPlugin
+from perpetual.errors import CorruptData, UnknownPlugin, UsageError
 from perpetual.lab.context import Context
 from perpetual.lab.engines.schedulers import scheduler_of
 from perpetual.lab.kinds import EXPERIMENT, RUN, RunRow
@@ -33,7 +33,10 @@ _LARGEST_SPEC_BYTES = 64 << 20
 def folder_of(ctx: Context, run_id: str) -> Path:
     """Returns where a run's files are: those of a job that its engine has started anew are where they were."""
     run = ctx.store.get(RUN, run_id)
-    return ctx.folder / "runs" / (run_id if run is None else str(run.body.get("lives_in", run_id)))
+    name = run_id if run is None else str(run.body.get("lives_in", run_id))
+    if Path(name).name != name or name in ("", ".."):
+        raise UsageError(f"{name[:80]!r} is no id of a run", hint="perpetual runs")
+    return ctx.folder / "runs" / name
 
 
 def scheduler_for(ctx: Context, run: RunRow) -> Scheduler:

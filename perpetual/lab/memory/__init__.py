@@ -353,11 +353,9 @@ class Notes:
         self, *, folder: str = "", status: str | None = None, limit: int = 100, cursor: str | None = None
     ) -> Listing[Note]:
         """Returns a page of notes below `folder`, oldest first; of every status where `status` is None."""
-        equals: dict[str, Any] = {}
-        if status is not None:
-            if status not in STATUSES:
-                raise UsageError(unknown("status", status, STATUSES))
-            equals["status"] = status
+        if status is not None and status not in STATUSES:
+            raise UsageError(unknown("status", status, STATUSES))
+        equals: dict[str, Any] = {} if status is None else {"status": status}
         prefix = folder.strip("/")
         if prefix:
             prefix = self._memory.normalise(f"{prefix}/note.md").removesuffix("/note.md")
@@ -378,6 +376,7 @@ class Notes:
         Raises:
             UsageError: for a query without a word, or a cursor that is none.
             PluginError: where no retriever is in force.
+        Raises UsageError for a query without a word, or a cursor that is none.
         """
         if "retriever" not in self._ctx.registry.slots:
             raise PluginError("notes cannot be searched: no retriever is in force", hint="perpetual plugins list")
