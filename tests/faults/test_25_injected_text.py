@@ -1,4 +1,4 @@
-"""Orders in logs, metric names, statements, titles and pushed notes: data inside a fence, and what they ask for is refused.
+"""Orders in logs, metric names, statements and titles: data inside a fence, and what they ask for is refused.
 
 `test_doors.py` asks every tool, resource and command; this is what an agent can do that obeys what it reads.
 """
@@ -24,17 +24,15 @@ AGENT = "mcp:c/1"
 @pytest.fixture
 def poisoned(project: Path) -> Path:
     """A project in which every text that a run or a stranger can write holds the order."""
-    script = (
-        f"echo '{ORDER}'; echo '{ORDER.replace(' ', '_')}=1'; echo loss=1; printf '{{\"{ORDER}\": 1}}' > metrics.json"
-    )
-    with opened(project, required_gates="[]") as lab:
+    name = ORDER.replace(" ", "_")
+    script = f"echo '{ORDER}'; echo '{name}=1'; echo loss=1; printf '{{\"{ORDER}\": 1}}' > metrics.json"
+    with opened(project) as lab:
         claim = lab.hypotheses.add(ORDER, metric="loss", direction="min", mde=0.1, baseline=2.0)
         id = approved(lab, script, hypothesis_id=claim.id, title=ORDER, notes=ORDER)
         (made,) = lab.runs.launch(id)
         lab.wait([made.id], timeout_s=LONG_S)
         lab.scan()
         lab.experiments.propose(claim.id, command="true", title=ORDER)
-        lab.context.acting_as("git:zq")  # its notes are the business of row 26
     return project
 
 

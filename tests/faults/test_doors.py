@@ -277,8 +277,8 @@ NOT_ASKED = {"chaos", "demo", "mcp", "bench-policy", "completion", "init", "wait
 WORDS: dict[str, list[str]] = {
     "hook": ["session-start"], "experiments": ["e1"], "runs": ["r1"], "logs": ["r1"], "hypotheses show": ["h1"],
     "memory show": [NOTE], "memory search": ["warm-up"], "memory history": [NOTE], "compare": ["e1", "e2"],
-    "memory list": ["notes"], "memory clone": ["a-clone"], "kill": ["r1"], "retry": ["r1"], "run": ["e1"], "approve": ["e1"],
-    "reject": ["e1", "--why", "x"], "methodology show": [], "plugins show": ["immune"], "adopt": ["results.tsv"],
+    "memory list": ["notes"], "memory clone": ["a"], "kill": ["r1"], "retry": ["r1"], "run": ["e1"],
+    "approve": ["e1"], "reject": ["e1", "--why", "x"], "methodology show": [], "plugins show": ["immune"], "adopt": ["results.tsv"],
     "evidence retract": ["v1", "--why", "x"], "memory reject": [NOTE, "--why", "x"], "propose": ["--auto", "1"],
     "report": [], "verify": ["results.tsv"], "hypotheses update": ["h1", "--tag", "t"], "evidence add": ["h1"],
     "aa": ["e1"],
