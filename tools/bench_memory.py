@@ -20,8 +20,10 @@ import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 from perpetual_git.memory import GitMemory
 from perpetual_git.repository import NoteRepository
@@ -94,26 +96,24 @@ def by_git(folder: Path, notes: int) -> Callable[[int], object]:
 def by_pygit2(folder: Path, notes: int) -> Callable[[int], object] | None:
     """Returns what commits a note with pygit2, None where there is none."""
     try:
-        import pygit2
+        pygit2 = import_module("pygit2")
     except ImportError:
         return None
     repository = pygit2.Repository(os.fspath(folder))
     who = pygit2.Signature("bench", "bench@example.org", int(_WHEN.timestamp()), 0)
 
-    def put(tree: object, parts: list[str], blob: object) -> object:
-        builder = repository.TreeBuilder(tree)
-        name = parts[0]
-        if len(parts) == 1:
-            builder.insert(name, blob, pygit2.GIT_FILEMODE_BLOB)
-        else:
-            builder.insert(name, put(repository[tree[name].id], parts[1:], blob), pygit2.GIT_FILEMODE_TREE)  # type: ignore[index]
-        return builder.write()
-
     def commit(number: int) -> object:
         head = repository.references["refs/heads/main"].target
-        blob = repository.create_blob(text_of(number).encode())
-        tree = put(repository[repository[head].tree_id], path_of(number, notes).split("/"), blob)
-        return repository.create_commit("refs/heads/main", who, who, "a note", tree, [head])
+        *above, _ = parts = path_of(number, notes).split("/")
+        trees = [repository[repository[head].tree_id]]
+        for name in above:
+            trees.append(repository[trees[-1][name].id])
+        made, mode = repository.create_blob(text_of(number).encode()), pygit2.GIT_FILEMODE_BLOB
+        for tree, name in zip(reversed(trees), reversed(parts), strict=True):
+            builder = repository.TreeBuilder(tree)
+            builder.insert(name, made, mode)
+            made, mode = builder.write(), pygit2.GIT_FILEMODE_TREE
+        return repository.create_commit("refs/heads/main", who, who, "a note", made, [head])
 
     return commit
 
@@ -161,14 +161,11 @@ def commits(scratch: Path, notes: int, rounds: int) -> list[Row]:
 def history(scratch: Path, size: int, rounds: int) -> list[Row]:
     """Measures the history of notes in a repository of so many commits, four to a note."""
     notes = max(1, size // 4)
-    sync, os.fsync = os.fsync, lambda descriptor: None
-    try:
-        with NoteRepository.open(scratch / "history.git") as repository:
-            for number in range(1, size + 1):
-                repository.commit(path_of(number, notes), text_of(number).encode(), message="a note",
-                                  author="user:bench", when=_WHEN, intent=number)  # fmt: skip
-    finally:
-        os.fsync = sync
+    unsynced = patch.object(os, "fsync", lambda descriptor: None)
+    with unsynced, NoteRepository.open(scratch / "history.git") as repository:
+        for number in range(1, size + 1):
+            repository.commit(path_of(number, notes), text_of(number).encode(), message="a note",
+                              author="user:bench", when=_WHEN, intent=number)  # fmt: skip
     asked = [path_of(number, notes) for number in range(0, notes, max(1, notes // 20))]
     with NoteRepository.open(scratch / "history.git") as repository:
         begun = cpu_s()
