@@ -376,7 +376,7 @@ class NoteRepository:
         return Push(head.decode(), files)
 
     def pushed_file(self, head: str, file: PushedFile, *, largest: int) -> PushedFile:
-        """Returns the file with its content, if that has at most `largest` bytes, and the commit that changed it last."""
+        """Returns the file with its content, if that has at most `largest` bytes, and its last commit and author."""
         newest = next(iter(self.history(file.path, 1)), None)
         made = newest or entry(name := ObjectID(head.encode()), self._objects.commit(name), file.blob)
         content: bytes | None = None
