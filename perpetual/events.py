@@ -28,6 +28,7 @@ KINDS: dict[str, str] = {
     "run_status": "subject: run; payload: experiment_id, from, to, reason",
     "run_tainted": "subject: run; payload: experiment_id, reasons",
     "run_annotated": "subject: run; payload: kind, text, source",
+    "run_analysed": "subject: run; payload: experiment_id, texts (by analyser; only where one has written a text)",
     "run_retried": "subject: the new run; payload: run_id (the one tried again), attempt, cause",
     "budget_overrun": "subject: run; payload: wall_s, gpu_hours, run_hours (reserved for it from then on)",
     "budget_set": "subject: budget; payload: limit_gpu_hours",

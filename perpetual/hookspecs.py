@@ -440,6 +440,11 @@ def perpetual_scan(lab: Lab) -> None:
 
 
 @hookspec
+def perpetual_analysed(lab: Lab) -> None:
+    """Looks at what runs have shown, once they are analysed; `lab.events` says what is new. As `perpetual_scan`."""
+
+
+@hookspec
 def perpetual_options() -> dict[str, Option]:
     """Names options of the plugin itself, for its observers, commands and services.
 

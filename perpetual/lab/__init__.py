@@ -163,7 +163,7 @@ class Lab(AbstractContextManager["Lab"]):
         """Returns the steps of the autonomous loop."""
         from perpetual.lab.loop import Loop
 
-        return Loop(self.context)
+        return Loop(self.context, lambda: self._ask_bundled("perpetual_analysed"))
 
     @cached_property
     def imports(self) -> Imports:
@@ -294,12 +294,17 @@ class Lab(AbstractContextManager["Lab"]):
         """
         from perpetual.lab.runs import reconcile
 
-        if not self.context.trust.is_held:
-            for name in filter(is_bundled, self.registry.implementers("perpetual_scan")):
-                self.registry.ask(name, "perpetual_scan", lab=self)
+        self._ask_bundled("perpetual_scan")
         answer = reconcile.record(self.context, self.feed.deliver, analyse=analyse, first=first)
+        if analyse and self.config.methodology["auto_analyze"]:
+            self._ask_bundled("perpetual_analysed")
         self.feed.deliver()
         return answer
+
+    def _ask_bundled(self, hook: str) -> None:
+        if not self.context.trust.is_held:
+            for name in filter(is_bundled, self.registry.implementers(hook)):
+                self.registry.ask(name, hook, lab=self)
 
     def wait(
         self, ids: Sequence[str], *, timeout_s: float | None = None, say: Callable[[str], None] | None = None,

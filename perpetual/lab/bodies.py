@@ -102,7 +102,6 @@ class HypothesisBody(FoldKeys):
     created_at: str
     created_by: str | None
     parked: bool
-    noted: NotRequired[str | None]
     restated: NotRequired[bool]
     archived: NotRequired[bool]
     checked_for_secrets: NotRequired[bool]

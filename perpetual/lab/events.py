@@ -43,12 +43,12 @@ class Feed:
                 self._ctx.emit(tx, "project_created", project_id, {"name": name})
 
     def emit(self, kind: str, subject: str, payload: Mapping[str, object] | None = None) -> Event:
-        """Appends an event of a kind that a plugin brings (`PLUGIN.NAME`); inside a `lab.transaction()` it joins it.
+        """Appends a `note_failed`, or an event of a plugin (`PLUGIN.NAME`); inside a `lab.transaction()` it joins it.
 
         Raises:
             UsageError: for a kind that no active plugin brings, or a payload that is no JSON.
         """
-        if kind not in self._ctx.registry.events:
+        if kind != "note_failed" and kind not in self._ctx.registry.events:
             raise UsageError(unknown("kind of event of a plugin", kind, self._ctx.registry.events))
         with self._ctx.store.transaction() as tx:
             number = self._ctx.emit(tx, kind, subject, payload or {})

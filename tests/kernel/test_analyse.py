@@ -10,7 +10,6 @@ import pytest
 
 from perpetual import Lab
 from perpetual.lab.context import Context
-from perpetual.lab.runs import analyse
 from perpetual.records import Evidence, Experiment, Hypothesis, Run
 from perpetual.slots.analyser import Analyser, Analysis
 
@@ -71,7 +70,6 @@ def test_an_analyser_that_fails_holds_up_no_scan(decided: Lab, monkeypatch: pyte
 def test_the_whole_case_is_shown(decided: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     words = _Words(Analysis(summary="", text="# It rises\n"))
     _use(monkeypatch, words=words)
-    monkeypatch.setattr(analyse, "PAGE_ITEMS", 1)
     decided.scan()
     rows = len(decided.evidence.list(hypothesis_id="h1").items)
     assert rows >= 3

@@ -348,13 +348,9 @@ def test_confidence_is_written_by_the_fold_alone() -> None:
         "lab/evidence/confidence.py:refold",
         "lab/hypotheses.py:Hypotheses.add",
         "lab/ledger/hypotheses.py:HypothesisRecords.edit",
-        "lab/runs/analyse.py:_conclude",  # the mark that a verdict has its note
     }
     having = _where(lambda function: _writes_key(function, "confidence"))
-    assert having & writers == writers - {
-        "lab/evidence/confidence.py:count_rows",
-        "lab/runs/analyse.py:_conclude",
-    }
+    assert having & writers == writers - {"lab/evidence/confidence.py:count_rows"}
     assert having - writers <= {
         "lab/evidence/manual.py:_fold_of",  # what `refold` answers
         "lab/hypotheses.py:Hypotheses.update",  # hands a person's value on

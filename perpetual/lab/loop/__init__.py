@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from perpetual.lab.context import Context
@@ -15,14 +16,16 @@ __all__ = ["Loop"]
 class Loop:
     """`lab.loop`: the steps that the autonomous loop is made of; each may be repeated without harm."""
 
-    def __init__(self, ctx: Context) -> None:
-        self._ctx = ctx
+    def __init__(self, ctx: Context, note: Callable[[], None]) -> None:
+        self._ctx, self._note = ctx, note
 
     def analyse(self) -> list[str]:
-        """Analyses finished runs and writes notes of verdicts; returns the ids of the runs."""
+        """Analyses finished runs, and has notes of what was learned written; returns the ids of the runs."""
         from perpetual.lab.runs.analyse import analyse
 
-        return analyse(self._ctx)
+        done = analyse(self._ctx)
+        self._note()
+        return done
 
     def propose(self) -> list[str]:
         """Proposes what the proposers suggest, to at most `proposal_batch_size` open ones; returns the new ids."""

@@ -194,8 +194,9 @@ def _put(ctx: Context, note: NoteRow, body: NoteBody, answer: MemoryDecision) ->
 
 
 def title_of(text: str, path: str) -> str:
-    """Returns what a note is listed as: its first line with words, without the marks of a heading."""
-    for line in text.splitlines():
+    """Returns what a note is listed as: its first line with words after any front matter, without a heading's marks."""
+    head, end, body = text.partition("\n---\n")
+    for line in (body if head.startswith("---\n") and end else text).splitlines():
         words = line.strip().lstrip("#").strip()
         if words:
             return words[:120]
