@@ -55,6 +55,7 @@ from perpetual_devkit.documents import (
 from perpetual_export.documents import Crate, Export
 from perpetual_find.documents import Found
 from perpetual_mirrors.documents import MirrorPushes
+from perpetual_notes.documents import NoteType
 from perpetual_optuna.documents import SweepPruned
 from perpetual_recall.documents import BlockDocument, Explained
 from perpetual_replay.documents import Replays
@@ -135,6 +136,7 @@ DOCUMENTS: dict[str, Any] = {
     "note": (Note, NoteText),
     "note_history": NoteHistory,
     "note_hits": Page[NoteHit],
+    "note_types": Page[NoteType],
     "note_queue": Page[NoteWaiting],
     "notes": Page[Note],
     "overturn": Overturn,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BEHAVIOUR_TYPES",
+    "PLAIN_TYPES",
     "actor_name",
     "for_agent",
     "harness",
@@ -32,7 +33,8 @@ __all__ = [
     "withholds",
 ]
 
-# Notes of these types change how an agent behaves, so they are shown only once promoted.
+# Notes of every other type, a plugin's too, change how an agent behaves, so they are shown only once promoted.
+PLAIN_TYPES = ("note", "episodic_case", "failure_pattern")
 BEHAVIOUR_TYPES = ("skill_card", "tool_policy", "critic_calibration", "user_preference", "purpose_contract")
 
 
@@ -87,7 +89,7 @@ def shown_version(note: NoteBody, methodology: Methodology) -> int | None:
     """
     promoted: int | None = note.get("promoted")
     exposed: int | None = note["exposed"]
-    must_be_promoted = methodology["memory_exposure"] == "promoted" or note["type"] in BEHAVIOUR_TYPES
+    must_be_promoted = methodology["memory_exposure"] == "promoted" or note["type"] not in PLAIN_TYPES
     return promoted if promoted is not None or must_be_promoted else exposed
 
 

@@ -75,13 +75,13 @@ def _note_text(note: dict[str, object], text: str, said: dict[str, StageSaid]) -
 @memory.command()
 @click.argument("path")
 @click.argument("content", required=False)
-@click.option("--type", "type_", default="note", show_default=True, help="What sort of note it is.")
+@click.option("--type", "type_", help="What sort of note it is; by default as its front matter says, else `note`.")
 @click.option("-m", "--message", help="Why it is written: the message of its commit.")
 @key_option
 @json_option
 @pass_cli
 def write(
-    cli: CliContext, path: str, content: str | None, type_: str, message: str | None, idempotency_key: str | None
+    cli: CliContext, path: str, content: str | None, type_: str | None, message: str | None, idempotency_key: str | None
 ) -> None:
     """Write a note through the gates; the text is CONTENT, or what standard input holds (`-`, or without CONTENT)."""
     text = _from_stdin(content) if content in (None, "-") else content

@@ -436,7 +436,7 @@ def perpetual_memory(
     file: Annotated[str | None, "The note's path, e.g. notes/warmup.md; list: a folder."] = None,
     content: Annotated[str | None, "write: the whole text of the note."] = None,
     message: Annotated[str | None, "write: why, kept as the message of its commit."] = None,
-    type: Annotated[str, "write: note, episodic_case, failure_pattern, ..."] = "note",
+    type: Annotated[str | None, "write: note, episodic_case, ...; else its front matter's."] = None,
     query: Annotated[str | None, "search: words that the note holds."] = None,
     status: Annotated[str | None, "list: candidate, quarantined, promoted, rejected or expired."] = None,
     limit: Limit = None,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from perpetual.api import Analyser, NotFound, Record, Run
 from perpetual.toolkit.contained import limited
-from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.units import counted
 from perpetual_notes.signature import Crash, crash_of
 from perpetual_notes.words import code, current, front_matter, one_line, with_own_words
@@ -41,7 +40,6 @@ def count(lab: Lab, run_id: str) -> str | None:
             return str(before[0]["signature"])  # another process was quicker
         lab.records("notes.crash").add(run=run.id, signature=crash.signature)
         _add(lab, crash, run)
-    step("notes:counted")
     return crash.signature
 
 

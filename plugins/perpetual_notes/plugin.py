@@ -4,10 +4,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perpetual.api import Field, RecordKind, hookimpl
+from perpetual.api import Field, Provider, RecordKind, Slot, Suite, Template, hookimpl
 
 if TYPE_CHECKING:
     from perpetual import Lab
+
+
+@hookimpl
+def perpetual_slots() -> list[Slot]:
+    """Brings the slot `note_form`: types of notes."""
+    suite = Suite("perpetual_notes.testing:NoteFormContract", fixture="form")
+    template = Template("perpetual memory new {0}", "what a data set is known for", folder="perpetual_templates:plugin")
+    return [Slot("note_form", "perpetual_note_forms", "form of a note", "perpetual_notes.form:NoteForm", suite=suite,
+                 template=template)]  # fmt: skip
+
+
+@hookimpl
+def perpetual_note_forms() -> list[Provider]:
+    """Offers the forms of seven types."""
+    meanings = {
+        "purpose_contract": "what the research is for, and what is out of bounds",
+        "user_preference": "how a person wants things done",
+        "skill_card": "a recipe that was measured",
+        "episodic_case": "what a decided claim has shown",
+        "failure_pattern": "a crash that runs share",
+        "critic_calibration": "how often a critic was right",
+        "tool_policy": "whether agents may use a tool",
+    }
+    return [Provider("note_form", name, f"perpetual_notes.forms:{name}", text) for name, text in meanings.items()]
+
+
+@hookimpl
+def perpetual_commands() -> list[Provider]:
+    """Offers `perpetual memory new` and `perpetual memory edit`."""
+    return [
+        Provider("command", "memory.new", "perpetual_notes.command:new", "Write a note by the form of its type."),
+        Provider("command", "memory.edit", "perpetual_notes.command:edit", "Change a note in your editor."),
+    ]
 
 
 @hookimpl

@@ -53,7 +53,7 @@ def _inline(value: str | int | float | Sequence[str]) -> str:
 
 def _quoted(text: str) -> str:
     """Returns a scalar of YAML that stands for the text itself: no escapes, so that gates read what agents read."""
-    line = one_line(text, 2_000)
+    line = one_line(text, 8_000)
     plain = line.replace("_", "").replace(".", "").replace("-", "").isalnum() and line[0].isalpha()
     is_word = line.lower() in ("true", "false", "yes", "no", "on", "off", "null", "y", "n")
     return line if plain and line.isascii() and not is_word else "'" + line.replace("'", "''") + "'"

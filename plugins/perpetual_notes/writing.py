@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from perpetual.api import Event, PerpetualError, Refused, TransientError
-from perpetual.toolkit.crashpoints import step
 from perpetual_notes import cases, failures
 
 if TYPE_CHECKING:
@@ -71,7 +70,6 @@ def _write_of(lab: Lab, events: Sequence[Event]) -> bool:
         elif event.kind == "run_analysed":
             texts.append(event)
     signatures = _signatures(lab, ended)
-    step("notes:seen")
     for signature in signatures:
         _guarded(lab, failures.path_of(lab, signature), partial(failures.write, lab, signature))
     for event in texts:

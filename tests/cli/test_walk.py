@@ -106,6 +106,13 @@ TABLE: dict[str, Row] = {
     "memory replay": Row("memory replay", "memory_replay", "memory replay notes/a.md", 2),
     "memory history": Row("memory history notes/a.md", "note_history", "memory history notes/b.md", 5),
     "memory queue": Row("memory queue", "note_queue", "memory queue --cursor x", 2),
+    "memory new": Row(
+        "memory new tool_policy --title 'No rm' --field tool=rm --field rule=ask --field reason=lost", "memory_write",
+        "memory new tool_policy --title x", 2,
+    ),
+    "memory edit": Row(
+        None, "memory_write", "memory edit notes/a.md", 2, why="needs a terminal: tests/plugins/notes/test_editing.py"
+    ),
     "memory promote": Row(
         "memory promote notes/a.md --why 'seen three times'", "memory_decision",
         "memory promote notes/a.md --why x --blob 123", 6,

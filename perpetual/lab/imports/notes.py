@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from perpetual.lab.gates import Gates
 from perpetual.lab.memory.promotion import title_of
-from perpetual.lab.permissions import BEHAVIOUR_TYPES
+from perpetual.lab.permissions import PLAIN_TYPES
 from perpetual.slots.memory import PathRefused
 from perpetual.slots.store import Row
 
@@ -54,7 +54,7 @@ def _note(row: Row, outcomes: dict[str, str], titles: dict[str, str]) -> Row:
     path = str(row.get("path"))
     passed = [str(row[key]) for key in _VERSIONS[1:] if outcomes.get(str(row.get(key))) == "pass"]
     shown: object = None
-    if passed and row.get("type") not in BEHAVIOUR_TYPES:
+    if passed and row.get("type") in PLAIN_TYPES:
         shown = row["exposed"] if str(row["exposed"]) == passed[0] else row["promoted"]
     newest = str(row.get("intent"))
     status = row.get("status")

@@ -15,6 +15,8 @@ from perpetual.lab.kinds import INTENT, NOTE, VERDICT, LabTransaction, NoteRow
 from perpetual.lab.memory import promotion
 from perpetual.lab.permissions import BEHAVIOUR_TYPES, for_agent, person_only, shown_version
 from perpetual.records import Listing, Note, Verdict, from_json, one_line
+from perpetual.lab.permissions import BEHAVIOUR_TYPES, PLAIN_TYPES, for_agent, person_only, shown_version
+from perpetual.records import Listing, Note, Verdict, from_json
 from perpetual.records.states import NOTE_STATES
 from perpetual.slots.gate import DECISIONS, PromotionStage, StageVerdict, TextProvenance
 from perpetual.slots.memory import Memory, NoteCommit
@@ -22,6 +24,7 @@ from perpetual.toolkit.contained import limited
 from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.jsoncopy import json_copy
 from perpetual.toolkit.named_path import named_path
+from perpetual.toolkit.reserved import known_name
 from perpetual.toolkit.units import start_of
 
 if TYPE_CHECKING:
@@ -31,11 +34,21 @@ if TYPE_CHECKING:
 __all__ = ["STATUSES", "TYPES", "NoteHit", "Notes", "Waiting"]
 
 STATUSES = NOTE_STATES
-TYPES = ("note", "episodic_case", "failure_pattern", *BEHAVIOUR_TYPES)
+TYPES = (*PLAIN_TYPES, *BEHAVIOUR_TYPES)
 _LIMIT_BYTES = 256 * 1024
 _FLUSH_AT_ONCE = 50  # fewer than the commits among which a memory knows its intents again
 _MESSAGE_LIMIT_BYTES = 4 * 1024
 _LONGEST_AUTHOR = 160  # characters
+_MOST_WORDS = 32  # of a query
+_EXCERPT = 160  # characters
+_TYPE = re.compile(r"---\r?\n(?:(?!---)[^\n]*\n){0,99}?type:[ \t]*['\"]?(\w{1,80})")
+_PLURAL = re.compile("(?<=..[^s])s$")
+_SHORT = 3  # letters of a word that is looked for at the start of words only: `is` is in `this`
+_COMMON = re.compile(
+    "a|an|and|any|are|as|at|be|best|better|but|by|can|did|do|does|for|from|has|have|how|i|if|in|is|it|its|me|my|not|of|"
+    "on|or|our|so|than|that|the|their|them|then|there|these|they|this|to|us|was|we|were|what|when|where|which|who|why|"
+    "will|with|would|you|your"
+)  # words of a question that say nothing of its subject
 _MOST_GATED = 100  # versions whose words the gates are asked about at once
 _WITHHELD = "(withheld: the gates have not passed it)"
 _STATUS_OF = {"pass": "candidate", "quarantine": "quarantined", "reject": "rejected"}
@@ -75,7 +88,7 @@ class Notes:
         path: str,
         content: str,
         *,
-        type: str = "note",
+        type: str | None = None,
         message: str | None = None,
         idempotency_key: str | None = None,
     ) -> MemoryWrite:
@@ -86,7 +99,8 @@ class Notes:
 
         Raises:
             PathRefused: for a path that may not be.
-            UsageError: for an unknown type, an empty or an oversized text, or one that UTF-8 cannot carry.
+            UsageError: for an unknown type, an empty or an oversized text, or one that UTF-8 cannot carry, and for
+                front matter that is of another type than `type` or that the type's form finds a problem in.
             Refused: if a gate rejects it; the note is stored with status `rejected` for audit, and `data` of the
                 error is the answer that a pass would have had.
         """
@@ -95,6 +109,7 @@ class Notes:
         if not content.strip():
             raise UsageError("a note needs a text")
         _check_size("the note", content, _LIMIT_BYTES)
+        type = self._typed(type, content)
         _check_size("the message", message or "", _MESSAGE_LIMIT_BYTES)
         name = self._memory.normalise(path)
         verdict, clean, clean_message = self._gates.judge_note(name, type, content, message or "")
@@ -107,6 +122,22 @@ class Notes:
         step("note:intent")
         self.flush()
         return self._answer(made)
+
+    def _typed(self, type: str | None, content: str) -> str:
+        """Returns the type of a note: as named, else by its front matter, else `note`; checks it by the type's form."""
+        parts = self._ctx.parts("note_form") if "note_form" in self._ctx.registry.slots else []
+        forms: dict[str, tuple[str, Any]] = {known_name("note_form", name): (name, form) for name, form in parts}
+        found = _TYPE.match(content)
+        said = found[1] if found else None
+        if type is not None and said not in (None, type):
+            raise UsageError(f"the note's front matter has `type: {said}`, not {type}", hint=f"write it as {said}")
+        if (type := type or said or "note") not in (*TYPES, *forms):
+            raise UsageError(unknown("type of note", type, dict.fromkeys((*TYPES, *forms))))
+        if said and type in forms:
+            name, form = forms[type]
+            if wrong := limited(name, partial(form.problems, content)):
+                raise UsageError(f"{type}: {'; '.join(wrong)}"[:2_000], hint="its form: perpetual memory new --json")
+        return type
 
     def _answer(self, number: str) -> MemoryWrite:
         """Returns what a write answers, from its row in the ledger of verdicts; raises Refused for a rejected one."""
@@ -188,7 +219,7 @@ class Notes:
                 "when": now,
             }
             body["intent"] = tx.append(INTENT, intent)
-        if status == "candidate" and type not in BEHAVIOUR_TYPES:
+        if status == "candidate" and type in PLAIN_TYPES:
             body["exposed"] = body["intent"]
         tx.put(NOTE, path, body)
         self._ctx.emit(tx, "note_written", path, {"status": status, "type": type, "blob": blob})
