@@ -91,6 +91,8 @@ def _text(lab: Lab, hypothesis: Hypothesis) -> str:
     if hypothesis.status not in DECIDED:
         lines.append("The verdict that was noted here no longer holds: the claim is not decided.")
     lines += [
+        f"As of {counted(hypothesis.evidence_count, 'row')} of evidence: later ones are in the record alone.",
+        "",
         f"- effect: {effect or 'not measured'}",
         f"- confidence {hypothesis.confidence:.3f} from a prior of {hypothesis.prior:g}; {_decided(hypothesis)}",
         f"- {counted(len(rows), 'measured run')}; cost {_cost(lab, experiments)}",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from perpetual.api import Event, PerpetualError, Refused, TransientError
-from perpetual_notes import cases, failures
+from perpetual_notes import cases, failures, skills
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -76,6 +76,7 @@ def _write_of(lab: Lab, events: Sequence[Event]) -> bool:
         _write_texts(lab, event)
     for id, event in verdicts.items():
         _guarded(lab, f"cases/{event.time[:7]}/{id}.md", partial(_conclude, lab, event))
+        _guarded(lab, skills.path_of(id), partial(skills.write, lab, id, seq=event.seq))
     return bool(signatures or texts or verdicts)
 
 
