@@ -29,6 +29,9 @@ from perpetual.testing.projects import trust_project
 from perpetual.toolkit.fence import outside
 from perpetual_git.repository import NoteRepository
 from perpetual_mcp.bounds import MOST_TOKENS
+from perpetual_notes import notes as note_types
+from perpetual_notes.form import FieldsForm
+from perpetual_notes.front import SCOPES
 from tests.plugins.mcp.clients import opener, talk
 
 pytestmark = pytest.mark.slow
@@ -102,8 +105,24 @@ def _fill(lab: Lab) -> None:
     lab.memory.write(NOTE, note, message=f"by {MARK}")
     lab.memory.promote(NOTE, f"{MARK} tried it")
     lab.memory.write(f"notes/rule-{MARK}.md", note, type="tool_policy")
+    _fill_forms(lab)
     with NoteRepository(lab.root / ".perpetual" / "memory.git") as notes:
         notes.commit(NOTE, b"x\n", message=f"pushed {MARK}", author=MARK, when=datetime.now(UTC), intent=999)
+
+
+def _fill_forms(lab: Lab) -> None:
+    """Writes a note of each type with the marker in its title, its scope and every field that takes text."""
+    words = {"choice": "", "count": "1", "share": "0.5", "date": "2026-11-30"}
+    scope = {name: [f"{MARK}-{name}"] for name in SCOPES}
+    for entry in note_types.types(lab):
+        form = note_types.form(lab, entry["type"])
+        assert isinstance(form, FieldsForm)
+        fields = {one.name: [words.get(one.kind, f"{MARK} {one.name}") or one.choices[0]] for one in form.own}
+        title = f"warm-up {MARK} {entry['type']}"
+        text = form.template(title, fields={**fields, "derived_from": [f"notes/{MARK}.md"]}, scope=scope, body=HOSTILE)
+        for at in ("candidate", "promoted"):
+            lab.memory.write(f"forms/{at}-{entry['type']}.md", text)
+        lab.memory.promote(f"forms/promoted-{entry['type']}.md", f"{MARK} tried it")
 
 
 @pytest.fixture

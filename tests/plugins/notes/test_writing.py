@@ -228,9 +228,8 @@ def test_a_recipe_is_proposed_and_withdrawn(project: Path) -> None:
     with Lab.open(project) as lab:
         Path(project, "trial.py").write_text(_TRIAL)
         claim = lab.hypotheses.add("warm-up helps", metric="acc", direction="max", mde=0.1, tags=["lr"]).id
-        base = lab.experiments.propose(
-            command=f"{sys.executable} trial.py", metric="acc", direction="max", replicates=6
-        )
+        trial = f"{sys.executable} trial.py"
+        base = lab.experiments.propose(command=trial, metric="acc", direction="max", replicates=6)
         warm = lab.experiments.propose(claim, command=f"{trial} --warm", baseline=base.id,
                                        config={"lr": 0.1}, replicates=6)  # fmt: skip
         for experiment in (base, warm):
