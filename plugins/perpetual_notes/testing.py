@@ -35,7 +35,7 @@ class NoteFormContract:
 
     @pytest.fixture
     def form(self) -> NoteForm:
-        """The form that is tested."""
+        """Returns the form that is tested."""
         raise NotImplementedError
 
     def _type(self, form: NoteForm) -> str:
@@ -67,7 +67,7 @@ class NoteFormContract:
         return [*dict.fromkeys(re.findall(r"\w+", said))][:50]
 
     def test_an_empty_form_names_what_it_lacks(self, form: NoteForm) -> None:
-        """Each empty field of the template is named by a problem of its own."""
+        """Checks that each empty field of the template is named by a problem."""
         text = form.template()
         found = form.problems(text)
         assert found, "an empty form is no note"
@@ -75,7 +75,7 @@ class NoteFormContract:
             assert any(f"`{name}`" in line for line in found), f"no problem names `{name}`"
 
     def test_a_filled_form_is_sound(self, form: NoteForm) -> None:
-        """What the template makes of all required values has no problem, and holds them."""
+        """Checks that the template of all required values has no problem, and holds them."""
         text = self._filled(form)
         assert [*form.problems(text)] == []
         front = front_of(text)
@@ -85,30 +85,30 @@ class NoteFormContract:
         assert front.fields.get("scope") == _SCOPE
 
     def test_a_wrong_scope_is_named(self, form: NoteForm) -> None:
-        """A scope that there is not is a problem which names it."""
+        """Checks that an unknown scope is a problem which names it."""
         text = self._filled(form).replace("  tag:", "  tga:")
         assert any("tga" in line for line in form.problems(text))
 
     def test_another_type_is_a_problem(self, form: NoteForm) -> None:
-        """A note of another type is not one of this form."""
+        """Checks that a note of another type is not one of this form."""
         type_ = self._type(form)
         text = self._filled(form).replace(f"type: {type_}\n", "type: something_else\n", 1)
         assert any("`type`" in line for line in form.problems(text))
 
     def test_a_note_needs_a_text(self, form: NoteForm) -> None:
-        """Front matter alone is no note."""
+        """Checks that front matter alone is no note."""
         head = self._filled(form).partition("\n---\n")[0]
         assert form.problems(f"{head}\n---\n")
 
     def test_untrusted_text_raises_nothing_and_costs_little(self, form: NoteForm) -> None:
-        """Whatever the text is, the form names a problem, soon."""
+        """Checks that the form names a problem, soon, whatever the text is."""
         began = time.monotonic()
         for text in _hostile():
             assert form.problems(text), f"{text[:40]!r} is no note"
         assert time.monotonic() - began < _LIMIT_S
 
     def test_it_is_pure(self, form: NoteForm) -> None:
-        """The same arguments give the same answer."""
+        """Checks that the same arguments give the same answer."""
         text = self._filled(form)
         assert text == self._filled(form)
         assert [*form.problems(text[:60])] == [*form.problems(text[:60])]
