@@ -51,12 +51,16 @@ def _add(lab: Lab, crash: Crash, run: Run) -> None:
                  first_seen=ended, last_run=run.id, last_seen=ended, runs=[run.id])  # fmt: skip
         return
     row = found[0]
-    fresh: dict[str, object] = {"count": row["count"] + 1, "runs": [*row["runs"], run.id][-_NAMED:]}
-    if ended >= row["last_seen"]:
-        fresh |= {"last_run": run.id, "last_seen": ended}
-    elif ended < row["first_seen"]:
-        fresh |= {"first_run": run.id, "first_seen": ended}
-    rows.update(row.id, **fresh)
+    is_last, is_first = ended >= row["last_seen"], ended < row["first_seen"]
+    rows.update(
+        row.id,
+        count=row["count"] + 1,
+        runs=[*row["runs"], run.id][-_NAMED:],
+        first_run=run.id if is_first else row["first_run"],
+        first_seen=ended if is_first else row["first_seen"],
+        last_run=run.id if is_last else row["last_run"],
+        last_seen=ended if is_last else row["last_seen"],
+    )
 
 
 def retried(lab: Lab, run_id: str) -> str | None:

@@ -49,6 +49,7 @@ _COMMON = re.compile(
     "on|or|our|so|than|that|the|their|them|then|there|these|they|this|to|us|was|we|were|what|when|where|which|who|why|"
     "will|with|would|you|your"
 )  # words of a question that say nothing of its subject
+_TYPE = re.compile(r"---\r?\n(?:(?!---)[^\n]*\n){0,99}?type:[ \t]*['\"]?([\w-]{1,80})")
 _MOST_GATED = 100  # versions whose words the gates are asked about at once
 _WITHHELD = "(withheld: the gates have not passed it)"
 _STATUS_OF = {"pass": "candidate", "quarantine": "quarantined", "reject": "rejected"}
@@ -135,7 +136,11 @@ class Notes:
             raise UsageError(unknown("type of note", type, dict.fromkeys((*TYPES, *forms))))
         if said and type in forms:
             name, form = forms[type]
-            if wrong := limited(name, partial(form.problems, content)):
+            try:
+                wrong = limited(name, partial(form.problems, content))
+            except Exception as problem:  # a form is a foreign part: without its word the note is not written
+                raise PluginError(f"the form {name} failed: {problem.__class__.__name__}: {problem}") from problem
+            if wrong:
                 raise UsageError(f"{type}: {'; '.join(wrong)}"[:2_000], hint="its form: perpetual memory new --json")
         return type
 

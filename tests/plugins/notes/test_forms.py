@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from perpetual import Lab
-from perpetual.api import Conflict, UsageError
+from perpetual.api import Conflict, NotFound, PluginError, UsageError
+from perpetual.lab.context import Context
 from perpetual_notes import forms, notes
-from perpetual_notes.form import FieldsForm, NoteForm
+from perpetual_notes.form import FieldsForm, FormField, NoteForm
 from perpetual_notes.front import front_of
 from perpetual_notes.testing import NoteFormContract
 
@@ -166,6 +167,37 @@ def test_the_front_matter_says_the_type(project: Path) -> None:
         with pytest.raises(UsageError, match="`rule` is maybe"):
             lab.memory.write("policies/rm.md", text.replace("rule: ask", "rule: maybe"))
         assert lab.memory.read("policies/rm.md") == text
+
+
+def test_a_plugin_adds_a_type(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is held to its form, and like every type that is not plain it is shown once it is promoted."""
+    own = FieldsForm.for_type("data-card", "data", [FormField("rows", "count", "how many rows it has")])
+    parts = Context.parts
+    foreign = ("acme/data-card", own)
+
+    def more(self: Context, slot: str) -> list[tuple[str, object]]:
+        return [*parts(self, slot), *([foreign] if slot == "note_form" else [])]
+
+    monkeypatch.setattr(Context, "parts", more)
+    with Lab.open(project) as lab:
+        with pytest.raises(UsageError, match="`rows` is missing"):
+            lab.memory.write("data/cats.md", "---\ntype: data-card\ntitle: Cats\n---\nCats.\n")
+        notes.new(lab, "data-card", title="Cats", fields={"rows": ["3"]})
+        with Lab.open(project, actor="agent:x") as agents, pytest.raises(NotFound):
+            agents.memory.read("data/cats.md")
+        lab.memory.promote("data/cats.md", "counted")
+        with Lab.open(project, actor="agent:x") as agents:
+            assert "rows: 3" in agents.memory.read("data/cats.md")
+
+
+def test_a_form_that_fails_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(Foreign):
+        def problems(self, text: str) -> list[str]:
+            raise RuntimeError("no form")
+
+    monkeypatch.setattr(Context, "parts", lambda *_: [("acme/foreign", Broken())])
+    with Lab.open(project) as lab, pytest.raises(PluginError, match=r"acme/foreign.*no form"):
+        lab.memory.write("x.md", "---\ntype: foreign\ntitle: x\n---\nx\n")
 
 
 def test_a_text_without_front_matter_is_of_any_type(project: Path) -> None:

@@ -13,7 +13,9 @@ import pytest
 from perpetual import Lab
 from perpetual_notes import failures, notes
 from perpetual_notes.front import front_of
+from perpetual_notes.plugin import perpetual_analysed
 from perpetual_notes.signature import masked, program_of
+from perpetual_notes.words import current
 
 _CRASH = "import sys, time; raise ValueError(f'bad row {sys.argv[1]} of /data/{sys.argv[1]}/x at {hex(id(sys))}')"
 _TRIAL = """import os, random, sys
@@ -220,7 +222,7 @@ def test_notes_wait_until_they_are_wanted(project: Path) -> None:
         lab.scan()
         assert not lab.memory.list().items
         lab.settings.set_methodology("memory_write_on_completion", "true")
-        lab.scan()
+        perpetual_analysed(lab)
         assert len(lab.memory.list().items) == 1
 
 
@@ -307,7 +309,7 @@ def test_a_count_that_another_raised_is_written(project: Path, monkeypatch: pyte
         _crash(lab, 1)
         (note,) = lab.memory.list().items
         (row,) = lab.records("notes.failure").list().items
-        current, calls = failures.current, list[str]()
+        calls: list[str] = []
 
         def overtaken(lab: Lab, path: str) -> str | None:
             found = current(lab, path)
