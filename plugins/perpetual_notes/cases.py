@@ -78,11 +78,11 @@ def _text(lab: Lab, hypothesis: Hypothesis) -> str:
     experiments = [*lab.experiments.all(hypothesis_id=hypothesis.id)]
     rows = [row for row in evidence if row.kind == "measured" and row.retracted_by is None]
     effect = _effect(hypothesis)
-    title = f"{hypothesis.id} {hypothesis.status}: {one_line(hypothesis.statement)}"
+    title = one_line(f"{hypothesis.id} {hypothesis.status}: {hypothesis.statement}", 120)
     head = front_matter({
         "type": "episodic_case",
         "title": title,
-        "scope": {"hypothesis": [hypothesis.id], "tag": [one_line(tag, 80) for tag in hypothesis.tags]},
+        "scope": {"hypothesis": [hypothesis.id], "tag": [one_line(tag, 80) for tag in hypothesis.tags[:20]]},
         "hypothesis": hypothesis.id,
         "verdict": hypothesis.status,
         "effect": effect or "not measured",

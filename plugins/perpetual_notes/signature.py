@@ -51,7 +51,7 @@ class Crash(NamedTuple):
     @property
     def title(self) -> str:
         """Returns the crash in a few words."""
-        return f"{self.program}: {self.exception or self.line or self.cause}"
+        return one_line(f"{self.program}: {self.line or self.exception or self.cause}", 120)
 
 
 def crash_of(run: Run, command: str | None) -> Crash | None:

@@ -75,7 +75,7 @@ def _text(
         "title": title,
         "scope": {
             "hypothesis": [hypothesis.id],
-            "tag": [one_line(tag, 80) for tag in dict.fromkeys((*hypothesis.tags, *experiment.tags))],
+            "tag": [one_line(tag, 80) for tag in [*dict.fromkeys((*hypothesis.tags, *experiment.tags))][:20]],
         },
         "when": conditions,
         "steps": steps,

@@ -59,7 +59,7 @@ def test_crashes_of_one_signature_are_one_note(project: Path) -> None:
         (note,) = lab.memory.list().items
         assert note.type == "failure_pattern"
         assert note.path.startswith("failures/crash-py-valueerror-")
-        assert note.title == "crash.py: ValueError"
+        assert note.title == "crash.py: ValueError: bad row <n> of <path> at <hex>"
         text = lab.memory.read(note.path)
         assert (_fields(lab, note.path)["count"], _fields(lab, note.path)["type"]) == (3, "failure_pattern")
         assert all(run in text for run in runs)
@@ -264,11 +264,14 @@ def test_a_verdict_by_hand_is_no_recipe(project: Path) -> None:
 def test_what_is_written_keeps_its_form(project: Path) -> None:
     with Lab.open(project) as lab:
         _crash(lab, 1)
+        long = lab.hypotheses.add("longer " * 60, tags=[f"tag {n}" for n in range(30)]).id
+        lab.hypotheses.update(long, status="supported")
         claim = lab.hypotheses.add('it\'s "x": #1 `y` --- \\x41 [a]').id
         lab.hypotheses.update(claim, status="refuted")
         lab.scan()
         found = lab.memory.list().items
-        assert len(found) == 2
+        assert len(found) == 3
+        assert _no_note_failed(lab)
         for note in found:
             assert [*notes.form(lab, note.type).problems(lab.memory.read(note.path))] == []
 
