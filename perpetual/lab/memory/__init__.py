@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,10 +14,8 @@ from perpetual.lab.context import Context
 from perpetual.lab.gates import Gates
 from perpetual.lab.kinds import INTENT, NOTE, VERDICT, LabTransaction, NoteRow
 from perpetual.lab.memory import promotion
-from perpetual.lab.permissions import BEHAVIOUR_TYPES, for_agent, person_only, shown_version
-from perpetual.records import Listing, Note, Verdict, from_json, one_line
 from perpetual.lab.permissions import BEHAVIOUR_TYPES, PLAIN_TYPES, for_agent, person_only, shown_version
-from perpetual.records import Listing, Note, Verdict, from_json
+from perpetual.records import Listing, Note, Verdict, from_json, one_line
 from perpetual.records.states import NOTE_STATES
 from perpetual.slots.gate import DECISIONS, PromotionStage, StageVerdict, TextProvenance
 from perpetual.slots.memory import Memory, NoteCommit
@@ -39,16 +38,6 @@ _LIMIT_BYTES = 256 * 1024
 _FLUSH_AT_ONCE = 50  # fewer than the commits among which a memory knows its intents again
 _MESSAGE_LIMIT_BYTES = 4 * 1024
 _LONGEST_AUTHOR = 160  # characters
-_MOST_WORDS = 32  # of a query
-_EXCERPT = 160  # characters
-_TYPE = re.compile(r"---\r?\n(?:(?!---)[^\n]*\n){0,99}?type:[ \t]*['\"]?(\w{1,80})")
-_PLURAL = re.compile("(?<=..[^s])s$")
-_SHORT = 3  # letters of a word that is looked for at the start of words only: `is` is in `this`
-_COMMON = re.compile(
-    "a|an|and|any|are|as|at|be|best|better|but|by|can|did|do|does|for|from|has|have|how|i|if|in|is|it|its|me|my|not|of|"
-    "on|or|our|so|than|that|the|their|them|then|there|these|they|this|to|us|was|we|were|what|when|where|which|who|why|"
-    "will|with|would|you|your"
-)  # words of a question that say nothing of its subject
 _TYPE = re.compile(r"---\r?\n(?:(?!---)[^\n]*\n){0,99}?type:[ \t]*['\"]?([\w-]{1,80})")
 _MOST_GATED = 100  # versions whose words the gates are asked about at once
 _WITHHELD = "(withheld: the gates have not passed it)"
@@ -105,8 +94,6 @@ class Notes:
             Refused: if a gate rejects it; the note is stored with status `rejected` for audit, and `data` of the
                 error is the answer that a pass would have had.
         """
-        if type not in TYPES:
-            raise UsageError(unknown("type of note", type, TYPES), code="unknown_note_type")
         if not content.strip():
             raise UsageError("a note needs a text")
         _check_size("the note", content, _LIMIT_BYTES)
@@ -133,7 +120,7 @@ class Notes:
         if type is not None and said not in (None, type):
             raise UsageError(f"the note's front matter has `type: {said}`, not {type}", hint=f"write it as {said}")
         if (type := type or said or "note") not in (*TYPES, *forms):
-            raise UsageError(unknown("type of note", type, dict.fromkeys((*TYPES, *forms))))
+            raise UsageError(unknown("type of note", type, dict.fromkeys((*TYPES, *forms))), code="unknown_note_type")
         if said and type in forms:
             name, form = forms[type]
             try:
@@ -363,10 +350,8 @@ class Notes:
         return promotion.decide(self._ctx, self._gates, row, stages, dry_run=dry_run)
 
     def _asked(self, name: str, stage: PromotionStage, row: NoteRow, text: str) -> StageVerdict:
-        from perpetual.lab import Lab
-
         try:
-            said: object = limited(name, partial(stage.judge, self._ctx.cached(Lab), from_json(Note, row.body), text))
+            said: object = limited(name, partial(stage.judge, self.lab, from_json(Note, row.body), text))
             if not isinstance(said, StageVerdict) or said.decision not in DECISIONS:
                 raise TypeError("it answered no decision")
             return replace(said, evidence=json_copy(dict(said.evidence), "the evidence of a stage"))
@@ -412,7 +397,6 @@ class Notes:
         Raises:
             UsageError: for a query without a word, or a cursor that is none.
             PluginError: where no retriever is in force.
-        Raises UsageError for a query without a word, or a cursor that is none.
         """
         if "retriever" not in self._ctx.registry.slots:
             raise PluginError("notes cannot be searched: no retriever is in force", hint="perpetual plugins list")
