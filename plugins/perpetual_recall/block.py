@@ -19,11 +19,9 @@ from perpetual_recall.front import front_of, split
 from perpetual_recall.shown import is_for_agent
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from perpetual import Lab
     from perpetual_recall.front import Scope
-    from perpetual_recall.index import Version
+    from perpetual_recall.index import Connection, Version
     from perpetual_recall.recall import Recall
 
 __all__ = ["DEFAULT_TOKENS", "Block", "BlockNote", "memory_block"]
@@ -109,7 +107,7 @@ def _extra(lab: Lab, path: str, type: str, text: str) -> Version:
 
 
 def _chosen(
-    recall: Recall, connection: sqlite3.Connection, query: str, scope: Scope, limit: int, extra: Sequence[Version],
+    recall: Recall, connection: Connection, query: str, scope: Scope, limit: int, extra: Sequence[Version],
     without: Sequence[str],
 ) -> list[_Entry]:  # fmt: skip
     """Returns the notes of the block: of several that say the same the best, each with what contradicts it."""

@@ -30,8 +30,9 @@ from perpetual_recall.words import SHORT
 if TYPE_CHECKING:
     from perpetual import Lab
 
-__all__ = ["Index", "Version", "index_path", "matches", "newest", "version_of"]
+__all__ = ["Connection", "Index", "Version", "index_path", "matches", "newest", "version_of"]
 
+Connection = sqlite3.Connection
 _VERSION = 1  # of the tables and of what is indexed
 _WAIT_S = 20.0
 _LONGEST = 64 * 1024  # characters of a note that are indexed

@@ -18,12 +18,10 @@ from perpetual_recall.shown import every_note, is_for_agent, text_of
 from perpetual_recall.words import excerpt, has_words, patterns_of, words_of
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from perpetual import Lab
     from perpetual_recall.documents import Explained
     from perpetual_recall.front import Scope
-    from perpetual_recall.index import Index, Version
+    from perpetual_recall.index import Connection, Index, Version
     from perpetual_recall.ranking import Utility
 
 __all__ = ["Candidate", "Recall", "build", "recall_of"]
@@ -73,9 +71,7 @@ class Recall(Retriever):
         page = tuple(NoteHit(it.note, excerpt(it.text, patterns)) for it in found[start : start + limit])
         return Listing(page, str(start + limit) if len(found) > start + limit else None)
 
-    def _ordered(
-        self, connection: sqlite3.Connection, words: Sequence[str], *, for_agents: bool, most: int
-    ) -> list[Version]:
+    def _ordered(self, connection: Connection, words: Sequence[str], *, for_agents: bool, most: int) -> list[Version]:
         """Returns at least `most` matches, if there are so many: the first ones by phase B, the others by BM25."""
         from perpetual_recall.index import matches
 
@@ -84,7 +80,7 @@ class Recall(Retriever):
 
     def candidates(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         query: str,
         present: Scope,
         *,
@@ -126,7 +122,7 @@ class Recall(Retriever):
         return [note for note, text in texts if text is not None and front_of(text).fits(scope)][::-1]
 
     def best(
-        self, connection: sqlite3.Connection, query: str, present: Scope, limit: int | None,
+        self, connection: Connection, query: str, present: Scope, limit: int | None,
         *, extra: Sequence[Version] = (), without: Sequence[str] = (),
     ) -> list[Candidate]:  # fmt: skip
         """Returns the candidates that agents are offered for a query, the best first; none without a word."""
