@@ -92,7 +92,7 @@ def memory_block(
     left_out = [*without, *(it.note.path for it in more)]
     recall = recall_of(lab)
     with recall.index.of(lab) as connection:
-        entries = _chosen(recall, connection, own if query is None else query, scope, limit, more, left_out)
+        entries = _chosen(lab, recall, connection, own if query is None else query, scope, limit, more, left_out)
     return _rendered(entries, tokens)
 
 
@@ -107,13 +107,13 @@ def _extra(lab: Lab, path: str, type: str, text: str) -> Version:
 
 
 def _chosen(
-    recall: Recall, connection: Connection, query: str, scope: Scope, limit: int, extra: Sequence[Version],
+    lab: Lab, recall: Recall, connection: Connection, query: str, scope: Scope, limit: int, extra: Sequence[Version],
     without: Sequence[str],
 ) -> list[_Entry]:  # fmt: skip
     """Returns the notes of the block: of several that say the same the best, each with what contradicts it."""
     from perpetual_recall.index import version_of
 
-    found = [item.version for item in recall.best(connection, query, scope, None, extra=extra, without=without)]
+    found = [item.version for item in recall.best(lab, connection, query, scope, None, extra=extra, without=without)]
     entries: list[_Entry] = []
     for version in found:
         twin = next((it for it in entries if _is_same(it.version, version)), None)

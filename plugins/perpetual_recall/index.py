@@ -42,11 +42,13 @@ _TABLES = (
     "for_agents INTEGER, note TEXT, front TEXT, body TEXT)",
     "CREATE INDEX IF NOT EXISTS versions_path ON versions (path)",
     "CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (path, title, body, readers, tokenize = 'porter unicode61')",
+    "CREATE TABLE IF NOT EXISTS vectors (embedder TEXT, blob TEXT, vector TEXT, PRIMARY KEY (embedder, blob)) "
+    "WITHOUT ROWID",
     *outcomes.TABLES,
 )
 _RANK = "bm25(4.0, 4.0, 1.0)"  # a word of the title says more than one of the text
 _SPARE = 12  # matches that are fetched beyond those that are asked for
-_DROPPED = ("state", "versions", "words", *outcomes.NAMES)
+_DROPPED = ("state", "versions", "words", "vectors", *outcomes.NAMES)
 
 
 @dataclass(frozen=True, slots=True)

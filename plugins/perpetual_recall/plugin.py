@@ -1,4 +1,4 @@
-"""Entry point of the retrieval: brings the slot `retriever` and fills it; nothing heavy."""
+"""Entry point of the retrieval: brings the slots `retriever` and `embedder`; nothing heavy."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from perpetual.api import EventKind, Field, Provider, RecordKind, Slot, Suite, T
 
 @hookimpl
 def perpetual_slots() -> list[Slot]:
-    """Brings the slot `retriever`: which notes are found, and which ones agents are offered."""
+    """Brings the slots `retriever`, which notes are found and offered, and `embedder`, vectors of texts."""
     return [
         Slot("retriever", "perpetual_retrievers", "retriever", "perpetual_recall.retriever:Retriever", "one",
              default="recall", suite=Suite("perpetual_recall.testing:RetrieverContract", fixture="retriever"),
              template=Template("perpetual config set slots.retriever {0}", "notes by their titles alone",
-                               folder="perpetual_templates:retriever"))
+                               folder="perpetual_templates:retriever")),
+        Slot("embedder", "perpetual_embedders", "embedder", "perpetual_recall.embedder:Embedder",
+             suite=Suite("perpetual_recall.testing.embedders:EmbedderContract", fixture="embedder")),
     ]  # fmt: skip
 
 

@@ -66,20 +66,23 @@ class Recall(Retriever):
             return Listing((), None)  # without the import of SQLite
         for_agents = is_for_agent(lab)
         with self.index.of(lab) as connection:
-            found = self._ordered(connection, words, for_agents=for_agents, most=start + limit + 1)
+            found = self._ordered(lab, connection, query, for_agents=for_agents, most=start + limit + 1)
         patterns = patterns_of(words)
         page = tuple(NoteHit(it.note, excerpt(it.text, patterns)) for it in found[start : start + limit])
         return Listing(page, str(start + limit) if len(found) > start + limit else None)
 
-    def _ordered(self, connection: Connection, words: Sequence[str], *, for_agents: bool, most: int) -> list[Version]:
+    def _ordered(self, lab: Lab, connection: Connection, query: str, *, for_agents: bool, most: int) -> list[Version]:
         """Returns at least `most` matches, if there are so many: the first ones by phase B, the others by BM25."""
+        from perpetual_recall.embedder import with_vectors
         from perpetual_recall.index import matches
 
-        found = matches(connection, words, for_agents=for_agents, most=max(most, CANDIDATES))
-        return [*(item.version for item in ranked(found[:CANDIDATES], {})), *found[CANDIDATES:]]
+        found = matches(connection, words_of(query), for_agents=for_agents, most=max(most, CANDIDATES))
+        first = with_vectors(lab, connection, query, found[:CANDIDATES])
+        return [*(item.version for item in ranked(first, {})), *found[CANDIDATES:]]
 
     def candidates(
         self,
+        lab: Lab,
         connection: Connection,
         query: str,
         present: Scope,
@@ -89,12 +92,14 @@ class Recall(Retriever):
         without: Sequence[str] = (),
     ) -> list[Candidate]:
         """Returns the candidates of phase A in the order of phase B; `extra` ones are always among them."""
+        from perpetual_recall.embedder import with_vectors
         from perpetual_recall.index import matches
 
         found = matches(connection, words_of(query), for_agents=for_agents, most=CANDIDATES + len(without))
         rest = [it for it in found if it.note.path not in without]
         best = max((it.bm25 for it in rest), default=1.0)
-        return ranked([*(replace(it, bm25=best) for it in extra), *rest][:CANDIDATES], present)
+        rest = with_vectors(lab, connection, query, rest[:CANDIDATES])
+        return ranked([*(replace(it, bm25=best, cosine=None) for it in extra), *rest][:CANDIDATES], present)
 
     def offer(self, lab: Lab, *, limit: int) -> list[Note]:
         """Returns what fits the open claims and the newest experiments; what is left of the room has the newest."""
@@ -109,7 +114,7 @@ class Recall(Retriever):
         from perpetual_recall.index import newest
 
         with self.index.of(lab) as connection:
-            best = self.best(connection, query, scope, limit)
+            best = self.best(lab, connection, query, scope, limit)
             fresh = newest(connection, CANDIDATES + limit)
         notes = [item.version.note for item in best] + [it.note for it in fresh if it.front.fits(scope)]
         return [*{note.path: note for note in notes}.values()][:limit]
@@ -122,13 +127,13 @@ class Recall(Retriever):
         return [note for note, text in texts if text is not None and front_of(text).fits(scope)][::-1]
 
     def best(
-        self, connection: Connection, query: str, present: Scope, limit: int | None,
+        self, lab: Lab, connection: Connection, query: str, present: Scope, limit: int | None,
         *, extra: Sequence[Version] = (), without: Sequence[str] = (),
     ) -> list[Candidate]:  # fmt: skip
         """Returns the candidates that agents are offered for a query, the best first; none without a word."""
         if not has_words(query):
             return ranked(extra, present)
-        found = self.candidates(connection, query, present, for_agents=True, extra=extra, without=without)
+        found = self.candidates(lab, connection, query, present, for_agents=True, extra=extra, without=without)
         return [item for item in judged(found, limit) if item.left_out is None]
 
     def like(self, lab: Lab, text: str) -> list[Version]:
@@ -148,7 +153,7 @@ class Recall(Retriever):
         if not lab.memory.list(limit=1).items:
             return []
         with self.index.of(lab) as connection:
-            found = self.candidates(connection, query, present_of(lab)[1], for_agents=is_for_agent(lab))
+            found = self.candidates(lab, connection, query, present_of(lab)[1], for_agents=is_for_agent(lab))
         return [*map(_explained, judged(found, limit))]
 
 
