@@ -33,7 +33,9 @@ def present_of(lab: Lab, *, for_reader: bool = False) -> tuple[str, Scope]:
     said += [f"{it.title} {it.design.metric or ''} {' '.join(it.tags)}" for it in experiments]
     scope = {
         "hypothesis": frozenset(claim.id for claim in claims),
-        "tag": frozenset(tag for item in (*claims, *experiments) for tag in item.tags),
+        "tag": frozenset(
+            tag for tags in [*(it.tags for it in claims), *(it.tags for it in experiments)] for tag in tags
+        ),
         "tool": frozenset(tool for it in experiments for tool in _tools(it.command or "")),
         "harness": frozenset(_harness(lab)) if for_reader else frozenset[str](),
     }

@@ -103,11 +103,11 @@ class Recall(Retriever):
 
     def offer(self, lab: Lab, *, limit: int) -> list[Note]:
         """Returns what fits the open claims and the newest experiments; what is left of the room has the newest."""
-        from perpetual_recall.present import present_of
-
         few = lab.memory.list(limit=limit + 1).items
         if not few:
             return []
+        from perpetual_recall.present import present_of
+
         query, scope = present_of(lab)
         if len(few) <= limit:  # all of them are offered, so nothing needs to be ranked
             return self._few(lab, scope)

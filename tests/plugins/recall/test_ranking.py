@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from perpetual import Lab
+from perpetual.api import Experiment, Run
 from perpetual.cli.app import run
 from perpetual_recall import outcomes, recall
 from perpetual_recall.block import memory_block
@@ -65,7 +66,8 @@ def test_z_scores_and_utilities_are_those_of_the_definition() -> None:
 
 def test_a_score_is_half_of_each() -> None:
     (first, second) = scores([0.5, 1.0], [Utility(9.0, 0.0), Utility(0.0, 9.0)], ["note", "note"])
-    assert (first, second) == (pytest.approx((-1.0, 1.0, 0.0)), pytest.approx((1.0, -1.0, 0.0)))
+    assert first == pytest.approx((-1.0, 1.0, 0.0))
+    assert second == pytest.approx((1.0, -1.0, 0.0))
 
 
 @pytest.mark.parametrize("type_", ["failure_pattern", "episodic_case"])
@@ -126,7 +128,12 @@ def test_the_fold_reads_only_what_has_changed(agent: Lab, monkeypatch: pytest.Mo
     why(agent)
     settled: list[str] = []
     settle = outcomes.outcome_of
-    monkeypatch.setattr(outcomes, "outcome_of", lambda one, of: settled.append(one.id) or settle(one, of))
+
+    def watched(one: Run, of: Experiment) -> bool | None:
+        settled.append(one.id)
+        return settle(one, of)
+
+    monkeypatch.setattr(outcomes, "outcome_of", watched)
     why(agent)
     assert settled == []
     assert work(agent, "true") == "r2"
