@@ -57,6 +57,8 @@ def status_sections(lab: Lab, *, live: bool = False) -> dict[str, SectionNow]:
 
 def offered_notes(lab: Lab, limit: int) -> list[NoteLine]:
     """Returns the notes that the retriever offers to agents; none where there is no retriever, or it fails."""
+    if not lab.context.store.count("note"):
+        return []  # without the import of a retriever
     try:
         ((name, part),) = lab.parts("retriever")
         found = limited(name, partial(part.offer, lab, limit=limit))
