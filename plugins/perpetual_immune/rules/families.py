@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from perpetual_immune.rules.hit import pattern, phrase, squeezed
+from perpetual_immune.rules.index import Index
 from perpetual_immune.rules.needles import Rule
+from perpetual_immune.rules.ruses import ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +225,7 @@ def _rows() -> Iterator[tuple[str, str, float, str, str | None, bool]]:
         "forged-bracket",
         "impersonation",
         2.5,
-        r"[\[({<]{1,3}[ #*]?(?:system|admin(?:istrator)?|root|developer|assistant|operator|priority|urgent|critical|hidden|ai)(?: (?:message|prompt|note|notice|override|instructions?|update|alert|command|directive|mode|level|access|only))?[ #*]?(?:[\])}>]{1,3}|:)",
+        r"(?:[\[{<]{1,3}|\(\()[ #*]?(?:system|admin(?:istrator)?|root|developer|assistant|operator|priority|urgent|critical|hidden|ai)(?: (?:message|prompt|note|notice|override|instructions?|update|alert|command|directive|mode|level|access|only))?[ #*]?(?:[\])}>]{1,3}|:)",
         None,
         False,
     )
@@ -450,7 +452,7 @@ def _rows() -> Iterator[tuple[str, str, float, str, str | None, bool]]:
         "tool-call-order",
         "tool",
         3.0,
-        r"\b(?:call|invoke|use|execute|trigger|run)(?: (?:the|a|your|tool|function|now|immediately))* [`'\"]?(?:[a-z]+_[a-z_]+|[a-z]+[A-Z]\w+)[`'\"]?(?: (?:tool|function|api|action|command))?(?: (?:with|on|to|and|using|for))? ?(?:\w+ ){0,5}(?:https?://|attacker|evil|[\w.+-]+@[\w.-]+|/(?:etc|workspace|home|root|var|prod)|url=|path=|to=|credentials?|api key|secret|password|amount|all (?:files|users|data))",
+        r"\b(?:call|invoke|use|execute|trigger|run)(?: (?:the|a|your|tool|function|now|immediately))* [`'\"]?(?:[a-z]+_[a-z_]+|[a-z]+[A-Z]\w+)[`'\"]?(?: (?:tool|function|api|action|command))?(?: (?:with|on|to|and|using|for))? ?(?:\w+ ){0,5}(?:https?://|attacker|evil|[\w.+-]+@[\w.-]+|/(?:etc|workspace|home|root|var|prod)|url=|path=|to=|amount=|all (?:files|users|data)|(?:the |your |all |any )(?:user'?s? |stored |saved |admin )?(?:credentials|api keys?|secrets?|passwords?))",
         None,
         False,
     )
@@ -552,7 +554,17 @@ def _squeezed(plain: str, own: str | None, family: str) -> Rule | None:
     return squeezed(plain) if family in ("override", "disclosure") else None
 
 
-PATTERNS: tuple[Pattern, ...] = tuple(
-    Pattern(rule, family, weight, phrase(plain), _squeezed(plain, own, family), absolute)
-    for rule, family, weight, plain, own, absolute in _rows()
+PATTERNS: tuple[Pattern, ...] = (
+    *(
+        Pattern(rule, family, weight, phrase(plain), _squeezed(plain, own, family), absolute)
+        for rule, family, weight, plain, own, absolute in _rows()
+    ),
+    *(
+        Pattern(rule, family, weight, phrase(plain), _squeezed(plain, None, family))
+        for rule, family, weight, plain in ROWS
+    ),
 )
+
+PLAIN = Index((row.plain, row) for row in PATTERNS)
+SQUEEZED = Index((row.squeezed, row) for row in PATTERNS if row.squeezed is not None)
+"""The same rules, for text that lost its blanks."""

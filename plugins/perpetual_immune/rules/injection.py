@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from perpetual_immune.rules.families import PATTERNS
+from perpetual_immune.rules.families import PLAIN, SQUEEZED
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, reported
 from perpetual_immune.rules.languages import OVERRIDES, PHRASES, not_in_that_language
 
@@ -26,9 +26,9 @@ def find(text: str, *, squeezed: bool = False) -> Iterator[Hit]:
     """Yields evidence of instructions aimed at a reader of the memory."""
     low = fold(text)
     if squeezed:
-        for rule in PATTERNS:
+        for rule in SQUEEZED.candidates(low):
             if rule.squeezed is not None:
-                for match in rule.squeezed.finditer(low):
+                for match in rule.squeezed.expression.finditer(low):
                     yield Hit(rule.rule, rule.family, rule.weight, match.start(), match.end())
         return
     discussed = 1.0 if about_security(low) else 0.0
@@ -37,8 +37,8 @@ def find(text: str, *, squeezed: bool = False) -> Iterator[Hit]:
         if discussed < 1.5:
             yield Hit("persona-named", "role", 1.5 - discussed, match.start(), match.end())
             break
-    for rule in PATTERNS:
-        for number, match in enumerate(rule.plain.finditer(low)):
+    for rule in PLAIN.candidates(low):
+        for number, match in enumerate(rule.plain.expression.finditer(low)):
             if number >= _PER_PATTERN:
                 break
             if rule.family in _NEGATABLE and negated(low, match.start()):
