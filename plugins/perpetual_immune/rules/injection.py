@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from perpetual_immune.rules.families import PLAIN, SQUEEZED
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, reported
-from perpetual_immune.rules.languages import OVERRIDES, PHRASES, not_in_that_language
+from perpetual_immune.rules.languages import OVERRIDE_INDEXES, PHRASE_INDEXES, not_in_that_language
 
 _NEGATABLE = frozenset({"override", "disclosure", "exfiltration", "coercion", "hidden"})
 
@@ -57,15 +57,16 @@ _QUOTE_MARKS = "\"'`“”‘’«»„「」『』"
 
 def _foreign(low: str, discussed: float) -> Iterator[Hit]:
     found: list[tuple[str, str, float, int, int]] = []
-    for language, expression, prior in OVERRIDES:
-        match = expression.search(low)
-        if match is not None:
-            sweeping = prior.search(low[max(0, match.start() - 12) : match.end() + 24]) is not None
-            found.append((language, "override", 3.0 if sweeping else 2.0, *match.span()))
-    for language, family, weight, expression in PHRASES:
-        match = expression.search(low)
-        if match is not None:
-            found.append((language, family, weight, *match.span()))
+    for number in range(1 if low.isascii() else 2):
+        for language, rule, prior in OVERRIDE_INDEXES[number].candidates(low):
+            match = rule.expression.search(low)
+            if match is not None:
+                sweeping = prior.search(low[max(0, match.start() - 12) : match.end() + 24]) is not None
+                found.append((language, "override", 3.0 if sweeping else 2.0, *match.span()))
+        for language, family, weight, rule in PHRASE_INDEXES[number].candidates(low):
+            match = rule.expression.search(low)
+            if match is not None:
+                found.append((language, family, weight, *match.span()))
     for language, family, weight, start, end in found:
         if not_in_that_language(low, start, end):
             continue

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 
 from perpetual_immune.rules.hit import pattern
+from perpetual_immune.rules.index import Index
+from perpetual_immune.rules.lexicon import LATIN, OTHER
 from perpetual_immune.rules.needles import Rule
 
 _GAP = r"[^.!?\n。！？]{0,30}?"
@@ -278,8 +280,40 @@ OVERRIDES: tuple[tuple[str, Rule, Rule], ...] = tuple(
 )
 """Language, verb with instruction noun, and what makes it all of them or the earlier ones."""
 
-PHRASES: tuple[tuple[str, str, float, Rule], ...] = (
+Phrase = tuple[str, str, float, Rule]
+
+PHRASES: tuple[Phrase, ...] = (
     *((language, "disclosure", 3.0, _pair(verb, object_)) for language, verb, object_ in _DISCLOSE),
-    *((language, "persona", 2.0, pattern(source)) for language, source in _PERSONA),
+    *((language, "role", 1.5, pattern(source)) for language, source in _PERSONA),
+    *((language, family, weight, _pair(first, second)) for language, family, weight, first, second in LATIN + OTHER),
 )
 """Language, family, weight, pattern."""
+
+_NOT_LATIN = frozenset(row[0] for row in OTHER) | {
+    "ru",
+    "uk",
+    "bg",
+    "el",
+    "zh",
+    "ja",
+    "ko",
+    "ar",
+    "fa",
+    "he",
+    "hi",
+    "bn",
+    "th",
+}
+
+
+def _phrases(latin: bool) -> Index[Phrase]:
+    return Index((row[3], row) for row in PHRASES if (row[0] not in _NOT_LATIN) is latin)
+
+
+def _overrides(latin: bool) -> Index[tuple[str, Rule, Rule]]:
+    return Index((row[1], row) for row in OVERRIDES if (row[0] not in _NOT_LATIN) is latin)
+
+
+PHRASE_INDEXES = (_phrases(True), _phrases(False))
+"""The phrases of languages in Latin letters, and of the others: plain ASCII text is asked for the first alone."""
+OVERRIDE_INDEXES = (_overrides(True), _overrides(False))
