@@ -52,6 +52,10 @@ _FOREIGN_SUBJECT = re.compile(
     r"attaqu|ataque|attacc|angriff|aanval|\binjec|inyecc|inje[çc]|iniezion|injekt|атак|инъекц|攻击|攻撃|注入|インジェクション|공격|هجوم|saldırı|exemple|ejemplo|beispiel|esempio|exemplo|"
     r"phrase|frase|satz\b|wort\b|пример|фраз|例えば|例如|예를 들어|detect|erkenn|d[ée]tect|rilev|обнаруж|检测|検出"
 )
+_LETTER = re.compile(
+    r"\b(?:e-?mails?|correos?|courriels?|nachricht|mails?|post[aă]|письм\w*|лист[аи]?)\b|邮件|メール|메일"
+)
+"""What people ask each other to disregard."""
 _QUOTE_MARKS = "\"'`“”‘’«»„「」『』"
 
 
@@ -68,7 +72,7 @@ def _foreign(low: str, discussed: float) -> Iterator[Hit]:
             if match is not None:
                 found.append((language, family, weight, *match.span()))
     for language, family, weight, start, end in found:
-        if not_in_that_language(low, start, end):
+        if not_in_that_language(low, start, end) or (family == "override" and _LETTER.search(low[start : end + 24])):
             continue
         lowered = discussed + (1.5 if reported(low, start, end) or _quoted(low, start, end) else 0.0)
         lowered += 1.5 if _FOREIGN_SUBJECT.search(low) else 0.0

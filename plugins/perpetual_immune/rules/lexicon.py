@@ -13,7 +13,7 @@ Row = tuple[str, str, float, str, str]
 
 LATIN: tuple[Row, ...] = (
     # German
-    ("de", "override", 2.5, r"\b(?:vergiss|vergesse|vergessen sie|ignoriere?(?:n sie)?|verwirf)\b", r"\b(?:alles|allem|davor|zuvor|vorher\w*|bisher\w*|obige\w*|oben)\b"),
+    ("de", "override", 2.5, r"\b(?:vergiss|vergesse|vergessen sie|ignoriere?(?:n sie)?|verwirf)\b", r"\b(?:alles|allem|davor|zuvor|vorher|bisherige\w*|obige\w*|oben)\b"),
     ("de", "override", 2.5, r"\b(?:neue|folgende|andere) (?:aufgaben?|anweisung\w*|instruktion\w*|befehle?)\b", r"\b(?:folg\w+|befolg\w+|lautet|ausf[üu]hr\w+|statt|stattdessen|du\b|sie\b|jetzt|nun)"),
     ("de", "override", 2.0, r"\b(?:nun|jetzt|es) folg(?:t|en)\b", r"\b(?:neue\w*|andere\w*|wichtige\w*) (?:aufgabe|anweisung|instruktion|befehl|information|frage)"),
     ("de", "disclosure", 3.0, r"\b(?:zeig\w*|verrat\w*|nenn\w*|gib|geben sie|offenbar\w*|wiederhol\w*|druck\w*|sag\w*|schreib\w*|teil\w*|wie lautet|was (?:ist|war|sind|waren|steht)|welche|liste|[üu]bersetz\w*|fass\w*|erkl[äa]r\w*|beschreib\w*)\b", r"\b(?:dein\w*|ihr\w*|de[nrsm]|das) (?:\w+ ){0,2}(?:system-?prompts?|prompts?\b|anweisung\w*|instruktion\w*|systemnachricht|vorgaben|passwor\w*|kennwor\w*|geheim\w*|richtlinien|code-?wort|schl[üu]sselwort)"),
@@ -131,6 +131,21 @@ LATIN: tuple[Row, ...] = (
     ("zh-latn", "override", 3.0, r"\bh[uū] ?l[uü][eè]\b|\bwang ?ji\b", r"\b(?:zhi ?qian|yi ?shang|suo ?you|qian ?mian)\b[^.\n]{0,16}\b(?:zhi ?ling|zhi ?shi|ti ?shi|gui ?ze)\b"),
     ("ja-latn", "override", 3.0, r"\b(?:mae no|izen no|kore ?made no|subete no|ijou no)\b", r"\b(?:shiji|meirei|ruuru|sh[iī]ji|puronputo)\b[^.\n]{0,12}\b(?:mushi|wasure\w*)"),
     ("ko-latn", "override", 3.0, r"\b(?:ijeon(?:ui)?|modeun|apseon|wi(?:ui)?)\b", r"\b(?:jisi\w*|myeongnyeong\w*|jichim\w*)\b[^.\n]{0,12}\b(?:musi\w*|ijeo\w*)"),
+    # safeguards set aside, and modes without them
+    ("de", "limits", 2.5, r"\b(?:ignorier\w*|umgeh\w*|missacht\w*|vergiss|deaktivier\w*|schalt\w*)\b", r"\b(?:sicherheits\w*|ethik\w*|ethisch\w*|moral\w*|inhaltsfilter|inhaltsrichtlinien|schutzma[ßs]+nahmen|deine\w* (?:richtlinien|filter|regeln|einschr[äa]nkungen))"),
+    ("fr", "limits", 2.5, r"\b(?:ignore[rz]?|contourne[rz]?|oublie[rz]?|d[ée]sactive[rz]?)\b", r"\b(?:politiques? de s[ée]curit[ée]|(?:r[èe]gles|mesures|filtres|consignes|protocoles) (?:de s[ée]curit[ée]|[ée]thiques?|de contenu)|garde-fous|(?:tes|vos) (?:restrictions|filtres|limites|limitations))"),
+    ("es", "limits", 2.5, r"\b(?:ignor[ae]|omit[ae]|evad[ae]|elud[ae]|salta\w*|desactiv[ae]|olvid[ae])\b", r"\b(?:(?:pol[íi]ticas|reglas|medidas|filtros|protocolos|normas|restricciones|directrices) (?:de (?:seguridad|contenido)|[ée]tic[ao]s|morales)|(?:tus|sus) (?:restricciones|filtros|l[íi]mites|limitaciones))"),
+    ("pt", "limits", 2.5, r"\b(?:ignor[ae]|contorn[ae]|burl[ae]|desativ[ae]|esque[çc]a)\b", r"\b(?:(?:pol[íi]ticas|regras|medidas|filtros|protocolos|normas|restri[çc][õo]es|diretrizes) (?:de (?:seguran[çc]a|conte[úu]do)|[ée]tic[ao]s|morais)|(?:suas|seus) (?:restri[çc][õo]es|filtros|limites|limita[çc][õo]es))"),
+    ("it", "limits", 2.5, r"\b(?:ignora|aggira|disattiva|dimentica)\b", r"\b(?:(?:politiche|regole|misure|filtri|protocolli|norme|restrizioni) (?:di (?:sicurezza|contenuto)|etic(?:he|i)|morali)|(?:le tue|i tuoi) (?:restrizioni|filtri|limiti|limitazioni))"),
+    ("pl", "limits", 2.5, r"\b(?:zignoruj|ignoruj|omi[ńn]|obejd[źz]|wy[łl][ąa]cz)\b", r"\b(?:(?:zasady|filtry|regu[łl]y|polityk[ię]|procedury) (?:bezpiecze[ńn]stwa|etyczne|tre[śs]ci)|(?:swoje|twoje) (?:ograniczenia|filtry|zasady))"),
+    ("tr", "limits", 2.5, r"\b(?:g[üu]venlik|etik|i[çc]erik) (?:kural|politika|filtre|[öo]nlem|k[ıi]s[ıi]tlama)\w*", r"\b(?:yok ?say|g[öo]rmezden gel|unut|devre d[ıi][şs][ıi]|atla|ihlal)\w*"),
+    ("id", "limits", 2.5, r"\b(?:abaikan|lupakan|langgar|lewati|nonaktifkan)\b", r"\b(?:(?:aturan|kebijakan|filter|batasan|protokol) (?:keamanan|etika|konten|keselamatan)|(?:batasan|filter)mu)"),
+    ("vi", "limits", 2.5, r"(?:b[ỏo] qua|v[ưu][ợo]t qua|ph[ớo]t l[ờo]|kh[ôo]ng (?:ph[ảa]i|c[ầa]n) tu[âa]n (?:theo|th[ủu])|t[ắa]t)", r"(?:quy t[ắa]c|ch[íi]nh s[áa]ch|b[ộo] l[ọo]c|gi[ớo]i h[ạa]n|quy đ[ịi]nh) (?:an to[àa]n|đ[ạa]o đ[ứu]c|n[ộo]i dung|b[ảa]o m[ậa]t)"),
+    ("eu", "persona", 2.5, r"\b(?:modo|mode|modus|mod|tryb\w*|modu\w*|ch[ếe] đ[ộo]|modalit[àa])\b", r"\b(?:(?:de )?depuraci[óo]n|d[ée]bogage|(?:de )?depura[çc][ãa]o|(?:de )?desarrollador|desenvolvedor|d[ée]veloppeur|sviluppatore|entwickler\w*|debug|g[ỡo] l[ỗo]i|administrador|administrateur|dewelopera|programist\w*|geli[şs]tirici|hata ay[ıi]klama|dios|jailbreak|dan)\b(?=[^.\n]{0,40}\b(?:activ\w+|activé\w*|habilit\w+|attiv\w+|aktiv\w+|w[łl][ąa]cz\w+|eres|est[áa]s|voc[êe]|tu\b|du\b|sei|aktif|bạn|\w*siniz))"),
+    ("eu", "persona", 2.5, r"\b(?:ahora est[áa]s|tu es maintenant|vous [êe]tes (?:maintenant|d[ée]sormais)|du bist (?:jetzt|nun)|agora voc[êe] est[áa]|voc[êe] est[áa] agora|ora sei|adesso sei|jeste[śs] teraz|je bent nu|b[âa]y gi[ờo] b[ạa]n đang|kamu sekarang|anda sekarang)\b", r"\b(?:modo|mode|modus|modalit[àa]|trybie|ch[ếe] đ[ộo]|entwicklermodus|debug\w*)"),
+    ("vi", "limits", 2.0, r"b[ạa]n (?:kh[ôo]ng|không còn|kh[ôo]ng c[òo]n) (?:ph[ảa]i|b[ịi]|c[ầa]n)", r"(?:gi[ớo]i h[ạa]n|đ[ạa]o đ[ứu]c|lu[ậa]t|quy t[ắa]c|r[àa]ng bu[ộo]c)"),
+    ("de", "disclosure", 3.0, r"\b(?:verrat\w*|zeig\w*|gib|nenn\w*|offenbar\w*)\b", r"\bdeine (?:system-?\s?)?(?:direktiven|vorgaben|system-?\w+)"),
+    ("de", "role", 2.5, r"\bverhalt\w* dich ab (?:jetzt|sofort)\b|\b(?:bleib\w*|bleiben sie) in der rolle\b", r"\W?"),
 )  # fmt: skip
 """Language, family, weight, first and second word class."""
 
@@ -209,5 +224,22 @@ OTHER: tuple[Row, ...] = (
     ("ka", "override", 3.0, r"(?:უგულებელყავ\S*|დაივიწყე\S*|დააიგნორე\S*)", r"(?:ყველა|წინა|ზემოთ)"),
     ("hy", "override", 3.0, r"(?:անտեսիր|անտեսեք|մոռացիր|մոռացեք)", r"(?:բոլոր|նախորդ|վերը)"),
     ("am", "override", 3.0, r"(?:የቀድሞ|ሁሉንም|ያለፉ|ከዚህ በፊት)", r"(?:ችላ|እርሳ|ተው)"),
+    # safeguards set aside, and modes without them
+    ("ru", "limits", 2.5, r"(?:игнорир\w+|обойди\w*|отключи\w*|забудь\w*|нарушь|сними)", r"(?:(?:политик\w*|правил\w*|фильтр\w*|мер\w*|протокол\w*|ограничени\w*|настройк\w*) (?:безопасности|контента|модерации)|этическ\w+ (?:норм|правил|ограничен)\w*|моральн\w+ \w+|(?:сво|тво)\w+ (?:ограничени|фильтр)\w*)"),
+    ("ru", "persona", 2.5, r"(?:теперь|ты|вы|перейди|включи|активируй|активирован\w*)", r"режим\w* (?:отладки|разработчика|бога|администратора|без|dan|джейлбрейк\w*)"),
+    ("uk", "limits", 2.5, r"(?:ігнору\w+|обійди\w*|вимкни\w*|забудь\w*)", r"(?:(?:політик\w*|правил\w*|фільтр\w*|обмежен\w*) безпеки|етичн\w+ \w+|(?:сво|тво)\w+ (?:обмежен|фільтр)\w*)"),
+    ("zh", "limits", 2.5, r"(?:忽略|无视|無視|绕过|繞過|关闭|解除|违反|跳过|不遵守|忽視|禁用)", r"(?:安全|道德|伦理|倫理|内容|內容|审查|審查|你的)(?:策略|规则|規則|政策|限制|准则|過濾|过滤|协议|措施|约束|机制)"),
+    ("zh", "persona", 2.5, r"(?:你现在|你現在|进入|進入|启用|激活|开启|切换到|处于)", r"(?:调试|開發者|开发者|開發人員|越狱|越獄|管理员|上帝|无限制|dan|debug|维护)(?:者)?(?:模式)"),
+    ("ja", "limits", 2.5, r"(?:安全|倫理|コンテンツ|セキュリティ|道徳)(?:上の|的な?)?(?:ポリシー|規則|ルール|ガイドライン|フィルター?|制限|対策)", r"(?:無視|回避|無効|忘れ|破っ|解除)"),
+    ("ja", "persona", 2.5, r"(?:デバッグ|開発者|脱獄|管理者|メンテナンス|dan)モード", r"(?:である|です|だ|に入|を有効|になり|に切り替|として)"),
+    ("ko", "limits", 2.5, r"(?:안전|윤리|콘텐츠|보안|도덕)(?:적)? ?(?:정책|규칙|지침|필터|제한|가이드라인)", r"(?:무시|우회|해제|비활성|잊어)"),
+    ("ko", "persona", 2.5, r"(?:디버그|개발자|관리자|탈옥|dan) ?모드", r"(?:이다|입니다|활성|진입|전환|로|켜)"),
+    ("ar", "limits", 2.5, r"(?:تجاهل|تجاوز|انس|عطل|تخط)", r"(?:سياسات|قواعد|إجراءات|مرشحات|قيود|ضوابط|بروتوكولات) (?:السلامة|الأمان|الأمن|المحتوى|الأخلاق\w*)"),
+    ("ar", "persona", 2.5, r"(?:أنت الآن|انت الآن|فعل|تفعيل|ادخل|انتقل)", r"وضع (?:التصحيح|المطور|المسؤول|الصيانة|الإله|بدون)"),
+    ("fa", "limits", 2.5, r"(?:محدودیت\S*|قوانین|سیاست\S*|فیلتر\S*) ?(?:های)? ?(?:ایمنی|امنیتی|اخلاقی|محتوا)", r"(?:نادیده|دور ?بزن|فراموش|غیرفعال)"),
+    ("he", "limits", 2.5, r"(?:התעלם|עקוף|בטל|שכח)\w*", r"(?:כללי|מדיניות|מגבלות|הנחיות|מסנני) ה?(?:בטיחות|אבטחה|אתיקה|תוכן)"),
+    ("hi", "limits", 2.5, r"(?:सुरक्षा|नैतिक|सामग्री) (?:नीति\S*|नियम\S*|फ़िल्टर\S*|फिल्टर\S*|दिशानिर्देश\S*|प्रतिबंध\S*)", r"(?:अनदेखा|अनदेखी|उपेक्षा|नज़रअंदाज़|नजरअंदाज|भूल|तोड़|बायपास|दरकिनार)"),
+    ("hi", "persona", 2.5, r"(?:अब आप|आप अब|अब तुम)", r"(?:मोड)"),
+    ("th", "limits", 2.5, r"(?:ละเว้น|เพิกเฉย|ไม่ต้องสนใจ|ข้าม|ปิด|ละเมิด)", r"(?:กฎ|นโยบาย|ตัวกรอง|ข้อจำกัด|มาตรการ)(?:ด้าน)?(?:ความปลอดภัย|จริยธรรม|เนื้อหา)"),
 )  # fmt: skip
 """The same for languages that are not written in Latin letters."""
