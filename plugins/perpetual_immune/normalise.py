@@ -28,6 +28,7 @@ MAX_RUNS = 24
 """Encoded runs decoded per text; a page of thumbnails must not cost more than its share."""
 
 _TAG_BASE = 0xE0000
+_REGIONAL_BASE = 0x1F1E6
 _FORMAT = "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u3164\ufeff\uffa0"
 _PHRASES = "\ufdfa\ufdfb"  # written out they are Arabic phrases of 18 and 8 letters: a text of them would cost as much
 _REVERSERS = "\u202e\u2067"
@@ -88,10 +89,13 @@ _LEET = str.maketrans(
     {"0": "o", "1": "i", "3": "e", "4": "a", "5": "s", "7": "t", "@": "a", "$": "s", "!": "i", "|": "i"}
 )
 _LEET_WORD = re.compile(
-    r"(?<![\w@$!|+/=])(?=[\w@$!|]{0,24}[a-zA-Z])(?=[\w@$!|]{0,24}[013457@$!|])[a-zA-Z013457@$!|]{2,24}(?![\w@$|+/=])"
+    r"(?<![^\W_]|[@$!|+/=])(?=[^\W_]{0,24}[a-zA-Z]|[@$!|][\w@$!|]{0,24}[a-zA-Z])(?=[\w@$!|]{0,24}[013457@$!|])[a-zA-Z013457@$!|]{2,24}(?![^\W_]|[@$|+/=])"
 )
+_LEET_NUMBER = re.compile(r"(?<![\w.,:/-])[013457@$]{1,3}(?![\w%:/]|[.,]\d)")
+"""A word of digits alone, such as `70` for "to": read as letters where the words around it are."""
 _SPACED = re.compile(r"(?<!\S)(?:\S[ \t]{1,3}){5,400}\S(?!\S)")
 _JOINTED = re.compile(r"(?<![^\W_])[a-zA-Z]([._*\-·|/])[a-zA-Z](?:\1[a-zA-Z]){1,30}(?![^\W_])")
+_JOINTED_PAIR = re.compile(r"(?<![^\W_])[a-zA-Z][._*\-·|/][a-zA-Z](?![^\W_])")
 _SPACED_GAP = re.compile(r"(\S)([ \t]{1,3})(?=\S)")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,12});")
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{16,}={0,2}(?![A-Za-z0-9+/_-])")
@@ -102,6 +106,57 @@ _ESCAPED = re.compile(r"(?:\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\u\{[0-9a-fA-F]{
 _PERCENT = re.compile(r"[^\s%]{0,80}(?:%[0-9a-fA-F]{2}[^\s%]{0,80}){3,}")
 _BINARY = re.compile(r"(?<![01])(?:[01]{8}[ ,]?){7,}[01]{8}(?![01])")
 _DECIMAL = re.compile(r"(?<!\d)(?:\d{2,3}[ ,]{1,2}){9,}\d{2,3}(?!\d)")
+_OCTAL = re.compile(r"(?<!\d)(?:[01][0-7]{2}[ ,]{1,2}){9,}[01][0-7]{2}(?!\d)")
+_BASE32 = re.compile(r"(?<![A-Za-z0-9+/=])[A-Z2-7]{24,}={0,6}(?![A-Za-z0-9+/=])")
+_MORSE = re.compile(r"(?<![.\-])(?:[.-]{1,6}(?: |/| / )){15,}[.-]{1,6}(?![.\-])")
+_MORSE_LETTERS = dict(
+    zip(
+        [
+            ".-",
+            "-...",
+            "-.-.",
+            "-..",
+            ".",
+            "..-.",
+            "--.",
+            "....",
+            "..",
+            ".---",
+            "-.-",
+            ".-..",
+            "--",
+            "-.",
+            "---",
+            ".--.",
+            "--.-",
+            ".-.",
+            "...",
+            "-",
+            "..-",
+            "...-",
+            ".--",
+            "-..-",
+            "-.--",
+            "--..",
+            "-----",
+            ".----",
+            "..---",
+            "...--",
+            "....-",
+            ".....",
+            "-....",
+            "--...",
+            "---..",
+            "----.",
+        ],
+        "abcdefghijklmnopqrstuvwxyz0123456789",
+        strict=True,
+    )
+)
+_TAG = re.compile(r"<!--.{0,40}?-->|</?[a-zA-Z][a-zA-Z0-9]{0,9}(?: [^<>]{0,60})?/?>")
+_HYPHENED = re.compile(r"(?<=[a-z])-(?=[a-z]{2})|(?<=[a-z])-(?=[a-z]\b)")
+_UNBROKEN = re.compile(r"[A-Za-z]{28,400}")
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ROT13_SIGNS = re.compile(
     r"\b(?:vtaber|qvfertneq|cerivbhf|cevbe|vafgehpgvbaf?|flfgrz|cebzcg|cnffjbeq|erirny|bireevqr|sbetrg|gur|naq|lbhe?|nyy|guvf|gung|jvgu|abg|fpber|nafjre"
     r"|erfcbafr|bhgchg|erfcbaq|ercyl|zhfg|juvpu|jvyy|sebz|orra|unir|arire|nyjnlf)\b",
@@ -112,6 +167,15 @@ _REVERSED_SIGNS = re.compile(
     r"|hcihw|lliw|morf|evah|reven|syawla)\b",
     re.I,
 )
+_ROT13_STRONG = re.compile(
+    r"\b(?:vtaber|qvfertneq|cerivbhf|vafgehpgvbaf?|cebzcg|cnffjbeq|erirny|bireevqr|sbetrg|erfgevpgvbaf|cergraq|nffvfgnag)\b",
+    re.I,
+)
+_REVERSED_STRONG = re.compile(
+    r"\b(?:erongi|suoiverp|s?noitcurtsni|tpmorp|drowssap|dragersid|edirrevo|laever|tegrof|snoitcirtser|dneterp|tnatsissa)\b",
+    re.I,
+)
+_WORD = re.compile(r"[^\W_]+")
 
 
 def is_format(char: str) -> bool:
@@ -185,6 +249,24 @@ def _from_decimal(run: str) -> str | None:
     return printable(bytes(codes)) if all(32 <= code < 127 for code in codes) else None
 
 
+def _from_octal(run: str) -> str | None:
+    return printable(bytes(int(number, 8) for number in re.findall(r"[0-7]+", run)))
+
+
+def _from_base32(run: str) -> str | None:
+    body = run.rstrip("=")
+    try:
+        return printable(base64.b32decode(body + "=" * (-len(body) % 8)))
+    except binascii.Error:
+        return None
+
+
+def _from_morse(run: str) -> str | None:
+    words = (word.split() for word in run.split("/"))
+    text = " ".join("".join(_MORSE_LETTERS.get(sign, "") for sign in word) for word in words)
+    return text if len(text) * 8 > len(run) else None
+
+
 _DECODERS = (
     ("base64", _BASE64_WRAPPED, _from_base64),
     ("base64", _BASE64, _from_base64),
@@ -193,7 +275,10 @@ _DECODERS = (
     ("escape", _ESCAPED, _from_escapes),
     ("percent", _PERCENT, _from_percent),
     ("binary", _BINARY, _from_binary),
+    ("octal", _OCTAL, _from_octal),
     ("decimal", _DECIMAL, _from_decimal),
+    ("base32", _BASE32, _from_base32),
+    ("morse", _MORSE, _from_morse),
 )
 
 
@@ -258,6 +343,8 @@ def _folded(view: View) -> View | None:
         elif _TAG_BASE + 0x20 <= code <= _TAG_BASE + 0x7E:
             tags += 1
             pieces.append((chr(code - _TAG_BASE), offset))
+        elif _REGIONAL_BASE <= code < _REGIONAL_BASE + 26:
+            pieces.append((chr(code - _REGIONAL_BASE + 65), offset))
         elif not is_format(char):
             pieces.append((_composed(char), offset))
     folded = _remap(view, "nfkc", pieces, hidden=tags >= 8)
@@ -309,6 +396,7 @@ def _jointed(view: View) -> View | None:
     matches = list(_JOINTED.finditer(view.text))
     if sum(len(match.group()) // 2 + 1 for match in matches) < 8:
         return None
+    matches += _JOINTED_PAIR.finditer(view.text)
     dropped = {at for match in matches for at in range(match.start() + 1, match.end(), 2)}
     return _remap(view, "jointed", [(char, i) for i, char in enumerate(view.text) if i not in dropped])
 
@@ -326,6 +414,8 @@ def _leet(view: View) -> View | None:
     if len(matches) < 3:
         return None
     chars = list(view.text)
+    if len(matches) * 4 > view.text.count(" "):
+        matches += _LEET_NUMBER.finditer(view.text)
     for match in matches:
         run = match.group(0).replace("11", "ll")
         chars[match.start() : match.end()] = list(run.translate(_LEET))
@@ -346,12 +436,69 @@ def _entities(view: View) -> View | None:
     return _remap(view, "entities", pieces)
 
 
+def _turns(signs: re.Pattern[str], strong: re.Pattern[str], text: str) -> bool:
+    """Returns whether the text reads as words that were turned: one that nobody writes otherwise, or two short ones."""
+    return strong.search(text) is not None or len(signs.findall(text)) >= 2
+
+
+def _words_turned(view: View) -> View:
+    """Returns the text with the letters of each word in reverse, the words in their order."""
+    pieces: list[tuple[str, int]] = []
+    position = 0
+    for match in _WORD.finditer(view.text):
+        pieces.extend((char, position + i) for i, char in enumerate(view.text[position : match.start()]))
+        pieces.extend((view.text[at], at) for at in range(match.end() - 1, match.start() - 1, -1))
+        position = match.end()
+    pieces.extend((char, position + i) for i, char in enumerate(view.text[position:]))
+    return _remap(view, "reversed", pieces, hidden=True)
+
+
+def _untagged(view: View) -> View | None:
+    """Returns the text without the tags and comments that stand inside words, where at least three do."""
+    text = view.text
+    inside = [
+        match.span()
+        for match in _TAG.finditer(text)
+        if match.start() and text[match.start() - 1].isalpha() and text[match.end() : match.end() + 1].isalpha()
+    ]
+    if len(inside) < 3:
+        return None
+    return _without(view, "untagged", [match.span() for match in _TAG.finditer(text)])
+
+
+def _unhyphened(view: View) -> View | None:
+    """Returns the text without the hyphens inside words, where one word in six has one."""
+    hyphens = [match.span() for match in _HYPHENED.finditer(view.text)]
+    if len(hyphens) < 3 or len(hyphens) * 6 < view.text.count(" "):
+        return None
+    return _without(view, "unhyphened", hyphens)
+
+
+def _without(view: View, name: str, spans: list[tuple[int, int]]) -> View:
+    dropped = {at for start, end in spans for at in range(start, end)}
+    return _remap(view, name, [(char, i) for i, char in enumerate(view.text) if i not in dropped])
+
+
+def _unbroken(view: View) -> View | None:
+    """Returns what a text that is mostly one long word says: at its capitals it is parted, else marked as squeezed."""
+    runs = list(_UNBROKEN.finditer(view.text))
+    if not runs or sum(len(run.group()) for run in runs) * 3 < len(view.text):
+        return None
+    parts = {match.start() for match in _HUMP.finditer(view.text)}
+    if len(parts) * 12 < len(view.text):
+        return _remap(view, "unbroken", [(char, i) for i, char in enumerate(view.text)], squeezed=True)
+    return _remap(view, "unbroken", [(f" {char}" if i in parts else char, i) for i, char in enumerate(view.text)])
+
+
 def _turned(view: View) -> Iterator[View]:
     """Yields rot13 and reversed readings, only where the text itself looks like one."""
-    if len(_ROT13_SIGNS.findall(view.text)) >= 2:
+    if _turns(_ROT13_SIGNS, _ROT13_STRONG, view.text):
         turned = codecs.encode(view.text, "rot13")
         yield _remap(view, "rot13", [(char, i) for i, char in enumerate(turned)], hidden=True)
-    if any(sign in view.text for sign in _REVERSERS) or len(_REVERSED_SIGNS.findall(view.text)) >= 2:
+    backward = _turns(_REVERSED_SIGNS, _REVERSED_STRONG, view.text)
+    if backward:
+        yield _words_turned(view)
+    if backward or any(sign in view.text for sign in _REVERSERS):
         last = len(view.text) - 1
         backwards = [(char, last - i) for i, char in enumerate(reversed(view.text)) if not is_format(char)]
         yield _remap(view, "reversed", backwards, hidden=True)
@@ -377,7 +524,14 @@ def _clean_views(view: View) -> Iterator[View]:
     spaced = _spaced(last)
     if spaced is not None:
         yield spaced
-    for reading in (_jointed(last), _underscored(last), _leet(last)):
+    for reading in (
+        _jointed(last),
+        _underscored(last),
+        _leet(last),
+        _untagged(last),
+        _unhyphened(last),
+        _unbroken(last),
+    ):
         if reading is not None:
             yield reading
     yield from _turned(view)
@@ -390,13 +544,13 @@ def views(text: str) -> tuple[View, ...]:
     """
     plain = View("plain", text, 0, len(text), identity=True)
     found: list[View] = [plain]
-    seen = {text}
+    seen = {(text, False)}
     budget = [MAX_RUNS]
 
     def keep(candidates: Iterator[View]) -> None:
         for view in candidates:
-            if view.text not in seen:
-                seen.add(view.text)
+            if (view.text, view.squeezed) not in seen:
+                seen.add((view.text, view.squeezed))
                 found.append(view)
 
     keep(_clean_views(plain))

@@ -547,11 +547,16 @@ def _rows() -> Iterator[tuple[str, str, float, str, str | None, bool]]:
     )
 
 
+_DISTINCTIVE = frozenset(
+    {"override", "disclosure", "limits", "persona", "impersonation", "refusal", "secrecy", "marker"}
+)
+
+
 def _squeezed(plain: str, own: str | None, family: str) -> Rule | None:
     """Returns the form for text without blanks: the row's own, or the plain one in families of distinctive words."""
     if own is not None:
         return pattern(own)
-    return squeezed(plain) if family in ("override", "disclosure") else None
+    return squeezed(plain) if family in _DISTINCTIVE else None
 
 
 PATTERNS: tuple[Pattern, ...] = (
