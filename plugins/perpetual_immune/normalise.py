@@ -109,53 +109,15 @@ _DECIMAL = re.compile(r"(?<!\d)(?:\d{2,3}[ ,]{1,2}){9,}\d{2,3}(?!\d)")
 _OCTAL = re.compile(r"(?<!\d)(?:[01][0-7]{2}[ ,]{1,2}){9,}[01][0-7]{2}(?!\d)")
 _BASE32 = re.compile(r"(?<![A-Za-z0-9+/=])[A-Z2-7]{24,}={0,6}(?![A-Za-z0-9+/=])")
 _MORSE = re.compile(r"(?<![.\-])(?:[.-]{1,6}(?: |/| / )){15,}[.-]{1,6}(?![.\-])")
-_MORSE_LETTERS = dict(
-    zip(
-        [
-            ".-",
-            "-...",
-            "-.-.",
-            "-..",
-            ".",
-            "..-.",
-            "--.",
-            "....",
-            "..",
-            ".---",
-            "-.-",
-            ".-..",
-            "--",
-            "-.",
-            "---",
-            ".--.",
-            "--.-",
-            ".-.",
-            "...",
-            "-",
-            "..-",
-            "...-",
-            ".--",
-            "-..-",
-            "-.--",
-            "--..",
-            "-----",
-            ".----",
-            "..---",
-            "...--",
-            "....-",
-            ".....",
-            "-....",
-            "--...",
-            "---..",
-            "----.",
-        ],
-        "abcdefghijklmnopqrstuvwxyz0123456789",
-        strict=True,
-    )
+_MORSE_SIGNS = (
+    "a.- b-... c-.-. d-.. e. f..-. g--. h.... i.. j.--- k-.- l.-.. m-- n-. o--- p.--. "
+    "q--.- r.-. s... t- u..- v...- w.-- x-..- y-.-- z--.. "
+    "0----- 1.---- 2..--- 3...-- 4....- 5..... 6-.... 7--... 8---.. 9----."
 )
+_MORSE_LETTERS = {entry[1:]: entry[0] for entry in _MORSE_SIGNS.split()}
 _TAG = re.compile(r"<!--.{0,40}?-->|</?[a-zA-Z][a-zA-Z0-9]{0,9}(?: [^<>]{0,60})?/?>")
 _HYPHENED = re.compile(r"(?<=[a-z])-(?=[a-z]{2})|(?<=[a-z])-(?=[a-z]\b)")
-_UNBROKEN = re.compile(r"[A-Za-z]{28,400}")
+_UNBROKEN = re.compile(r"[A-Za-z]{20,400}")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ROT13_SIGNS = re.compile(
     r"\b(?:vtaber|qvfertneq|cerivbhf|cevbe|vafgehpgvbaf?|flfgrz|cebzcg|cnffjbeq|erirny|bireevqr|sbetrg|gur|naq|lbhe?|nyy|guvf|gung|jvgu|abg|fpber|nafjre"
@@ -168,11 +130,11 @@ _REVERSED_SIGNS = re.compile(
     re.I,
 )
 _ROT13_STRONG = re.compile(
-    r"\b(?:vtaber|qvfertneq|cerivbhf|vafgehpgvbaf?|cebzcg|cnffjbeq|erirny|bireevqr|sbetrg|erfgevpgvbaf|cergraq|nffvfgnag)\b",
+    r"\b(?:vtaber|qvfertneq|cerivbhf|vafgehpgvbaf?|cebzcg|cnffjbeq|erirny|bireevqr|sbetrg|erfgevpgvbaf|cergraq|nffvfgnag|qverpgvirf?|uvqqra|zrffntr|vafgehppvbarf|vafgehpbrf|vfgehmvbav|najrvfhat(?:ra)?|pbafvtarf|cebzcgf?)\b",
     re.I,
 )
 _REVERSED_STRONG = re.compile(
-    r"\b(?:erongi|suoiverp|s?noitcurtsni|tpmorp|drowssap|dragersid|edirrevo|laever|tegrof|snoitcirtser|dneterp|tnatsissa)\b",
+    r"\b(?:erongi|suoiverp|s?noitcurtsni|tpmorp|drowssap|dragersid|edirrevo|laever|tegrof|snoitcirtser|dneterp|tnatsissa|s?evitcerid|neddih|egassem|senoiccurtsni|seocurtsni|inoizurtsi|(?:ne)?gnusiewna|sengisnoc|s?tpmorp)\b",
     re.I,
 )
 _WORD = re.compile(r"[^\W_]+")
@@ -246,7 +208,7 @@ def _from_binary(run: str) -> str | None:
 
 def _from_decimal(run: str) -> str | None:
     codes = [int(number) for number in re.findall(r"\d+", run)]
-    return printable(bytes(codes)) if all(32 <= code < 127 for code in codes) else None
+    return printable(bytes(codes)) if all(32 <= code < 127 or code in (9, 10, 13) for code in codes) else None
 
 
 def _from_octal(run: str) -> str | None:
@@ -463,7 +425,7 @@ def _untagged(view: View) -> View | None:
     ]
     if len(inside) < 3:
         return None
-    return _without(view, "untagged", [match.span() for match in _TAG.finditer(text)])
+    return _without(view, "spaced", [match.span() for match in _TAG.finditer(text)])
 
 
 def _unhyphened(view: View) -> View | None:
@@ -471,7 +433,7 @@ def _unhyphened(view: View) -> View | None:
     hyphens = [match.span() for match in _HYPHENED.finditer(view.text)]
     if len(hyphens) < 3 or len(hyphens) * 6 < view.text.count(" "):
         return None
-    return _without(view, "unhyphened", hyphens)
+    return _without(view, "spaced", hyphens)
 
 
 def _without(view: View, name: str, spans: list[tuple[int, int]]) -> View:
@@ -486,8 +448,8 @@ def _unbroken(view: View) -> View | None:
         return None
     parts = {match.start() for match in _HUMP.finditer(view.text)}
     if len(parts) * 12 < len(view.text):
-        return _remap(view, "unbroken", [(char, i) for i, char in enumerate(view.text)], squeezed=True)
-    return _remap(view, "unbroken", [(f" {char}" if i in parts else char, i) for i, char in enumerate(view.text)])
+        return _remap(view, "spaced", [(char, i) for i, char in enumerate(view.text)], squeezed=True)
+    return _remap(view, "spaced", [(f" {char}" if i in parts else char, i) for i, char in enumerate(view.text)])
 
 
 def _turned(view: View) -> Iterator[View]:

@@ -31,6 +31,11 @@ class Index(Generic[Row]):
                 filed.setdefault(needle, []).append(number)
         self._filed = list(filed.items())
 
+    @property
+    def rows(self) -> list[Row]:
+        """Returns every row, in the table's order."""
+        return [row for _, row in self._rows]
+
     def candidates(self, low: str) -> Iterator[Row]:
         """Yields the rows whose rule may match `low`, in the table's order."""
         numbers = set(self._always)

@@ -61,6 +61,7 @@ _QUOTE_MARKS = "\"'`“”‘’«»„「」『』"
 
 def _foreign(low: str, discussed: float) -> Iterator[Hit]:
     found: list[tuple[str, str, float, int, int]] = []
+    low = low.replace("\n\n", "..").replace("\n", " ")  # a sentence may run over lines, not over paragraphs
     for number in range(1 if low.isascii() else 2):
         for language, rule, prior in OVERRIDE_INDEXES[number].candidates(low):
             match = rule.expression.search(low)
