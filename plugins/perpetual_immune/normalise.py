@@ -24,6 +24,8 @@ MAX_DEPTH = 2
 """Most times that a decoded run is itself searched for encoded runs."""
 MAX_DECODED_CHARS = 16_384
 """Longest run that is decoded, and longest result that is kept, in characters."""
+MAX_UNBROKEN_CHARS = 4_096
+"""Longest text that is read as words without blanks."""
 MAX_RUNS = 24
 """Encoded runs decoded per text; a page of thumbnails must not cost more than its share."""
 
@@ -117,7 +119,7 @@ _MORSE_SIGNS = (
 _MORSE_LETTERS = {entry[1:]: entry[0] for entry in _MORSE_SIGNS.split()}
 _TAG = re.compile(r"<!--.{0,40}?-->|</?[a-zA-Z][a-zA-Z0-9]{0,9}(?: [^<>]{0,60})?/?>")
 _HYPHENED = re.compile(r"(?<=[a-z])-(?=[a-z]{2})|(?<=[a-z])-(?=[a-z]\b)")
-_UNBROKEN = re.compile(r"[A-Za-z]{20,400}")
+_UNBROKEN = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z]{20,400}(?![A-Za-z0-9+/=])")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ROT13_SIGNS = re.compile(
     r"\b(?:vtaber|qvfertneq|cerivbhf|cevbe|vafgehpgvbaf?|flfgrz|cebzcg|cnffjbeq|erirny|bireevqr|sbetrg|gur|naq|lbhe?|nyy|guvf|gung|jvgu|abg|fpber|nafjre"
@@ -443,7 +445,7 @@ def _without(view: View, name: str, spans: list[tuple[int, int]]) -> View:
 
 def _unbroken(view: View) -> View | None:
     """Returns what a text that is mostly one long word says: at its capitals it is parted, else marked as squeezed."""
-    runs = list(_UNBROKEN.finditer(view.text))
+    runs = list(_UNBROKEN.finditer(view.text)) if len(view.text) <= MAX_UNBROKEN_CHARS else []
     if not runs or sum(len(run.group()) for run in runs) * 3 < len(view.text):
         return None
     parts = {match.start() for match in _HUMP.finditer(view.text)}

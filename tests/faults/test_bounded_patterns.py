@@ -46,6 +46,8 @@ def _packages() -> list[str]:
 def _patterns_in(value: Any, depth: int = 0) -> Iterator[re.Pattern[Any]]:
     if isinstance(value, re.Pattern):
         yield value
+    elif isinstance(getattr(value, "expression", None), re.Pattern):
+        yield value.expression  # of a rule, compiled when a text may match it
     elif depth < 4 and isinstance(value, (tuple, list, frozenset, set)):
         for item in value:
             yield from _patterns_in(item, depth + 1)

@@ -78,7 +78,7 @@ _SAID = re.compile(
     re.I,
 )
 _NEGATED = re.compile(
-    r"(?:\bnever\b|\bdo(?:es)? not\b|\bdon['’]?t\b|\bdoesn['’]?t\b|\bdid(?:n['’]?t| not)\b|\bcannot\b|\bcan['’]?t\b|\bwon['’]?t\b"
+    r"(?:\bnever\b(?! ?mind)|\bdo(?:es)? not\b|\bdon['’]?t\b|\bdoesn['’]?t\b|\bdid(?:n['’]?t| not)\b|\bcannot\b|\bcan['’]?t\b|\bwon['’]?t\b"
     r"|\bmust not\b|\bshould(?:n['’]?t| not)\b|\bavoid(?:s|ed|ing)?\b|\binstead of\b|\brather than\b|\bwithout\b|\bnot to\b|\brefus\w+ to\b"
     r"|\bno need to\b|\bprevent\w* \w{0,12}\b|\bdangerous\b)[^.!?\n]{0,30}$",
     re.I,
