@@ -303,6 +303,7 @@ _NOT_LATIN = frozenset(row[0] for row in OTHER) | {
     "hi",
     "bn",
     "th",
+    "vi",
 }
 
 
@@ -315,5 +316,7 @@ def _overrides(latin: bool) -> Index[tuple[str, Rule, Rule]]:
 
 
 PHRASE_INDEXES = (_phrases(True), _phrases(False))
-"""The phrases of languages in Latin letters, and of the others: plain ASCII text is asked for the first alone."""
+"""The phrases of languages in Latin letters, and of the others: plain ASCII text is asked for the first alone.
+
+Vietnamese is among the others: it is Latin, but hardly a sentence of it is ASCII."""
 OVERRIDE_INDEXES = (_overrides(True), _overrides(False))
