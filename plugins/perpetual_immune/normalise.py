@@ -401,7 +401,7 @@ def _entities(view: View) -> View | None:
 
 
 def _turns(signs: re.Pattern[str], strong: re.Pattern[str], text: str) -> bool:
-    """Returns whether the text reads as words that were turned: one that nobody writes otherwise, or two short ones."""
+    """Returns whether the text reads as words that were turned: one that is no word otherwise, or two short ones."""
     return strong.search(text) is not None or len(signs.findall(text)) >= 2
 
 
