@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from perpetual_immune.rules import judging
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, pattern, phrase, reported
 from perpetual_immune.rules.literals import literal_answers
 from perpetual_immune.rules.needles import Rule
@@ -31,13 +32,13 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "judge-order",
         "verdict",
         3.0,
-        rf"\b(?:give|award|assign|grant|return|output|set|report|record|enter|submit|provide|put|write)(?: (?:it|this|me|them|the|my|our|a|an|that|answer|response|submission|solution|candidate|paper|work|essay|model|assistant|run|always|us))* {_TOP}(?: \w+){{0,2}} {_SCORE}\b",
+        rf"\b(?:give|award|assign|grant|return|output|set|report|record|enter|submit|provide|put|write)(?: (?:the|a|an|always|only))* (?:it|this|me|them|my|our|that|us|answers?|responses?|submissions?|solution|candidate|paper|essay)(?: (?:it|this|me|them|the|my|our|a|an|that|answer|response|submission|solution|candidate|paper|work|essay|model|assistant|run|always|us))* {_TOP}(?: \w+){{0,2}} {_SCORE}\b",
     )
     yield (
         "judge-order-value",
         "verdict",
         3.0,
-        r"\b(?:give|award|assign|grant|set|score|rate|grade|mark|rank|evaluate|judge|label|classify)(?: (?:it|this|me|them|the|my|our|that|answers?|responses?|submissions?|solution|candidate|paper|work|essay|first|second|following|above|a|b|model|assistant|output|run|entry|always))* (?:as|at|with|an?|to) ?[\"'`*]?(?:\w+ ){0,2}(?:10(?: ?/ ?10| out of 10)?|100(?: ?%| ?/ ?100| out of 100)?|5(?: ?/ ?5| out of 5| stars)|1\.0+|a\+|perfect|maximum|highest|full marks|correct|pass(?:ed|ing)?|accepted|excellent|superior|better|best|the winner|true|approved|safe|helpful|compliant)\b",
+        r"\b(?:give|award|assign|grant|score|rate|grade|mark|rank|evaluate|judge|label|classify)(?: (?:it|this|me|them|the|my|our|that|answers?|responses?|submissions?|solution|candidate|paper|work|essay|first|second|following|above|a|b|model|assistant|output|run|entry|always))* (?:it|this|me|them|my|our|that|answers?|responses?|submissions?|solution|candidate|paper|work|essay|entry|assistant|output|run)(?: (?:[ab12]|always|as|at|with|an?|to))* ?[\"'`*]?(?:\w+ ){0,1}(?:10(?: ?/ ?10| out of 10)?|100(?: ?%| ?/ ?100| out of 100)?|5(?: ?/ ?5| out of 5| stars)|1\.0+|a\+|perfect|maximum|highest|full marks|correct|pass(?:ed|ing)?|accepted|excellent|superior|the better|the best|the winner|approved|safe|compliant)\b(?! (?:if|only|when|unless))",
     )
     yield (
         "judge-choose",
@@ -61,7 +62,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "judge-ignore",
         "addressed",
         3.0,
-        r"\b(?:ignore|disregard|skip|override|bypass|forget|overlook|discard|suspend|relax|waive|do not (?:apply|use|follow))(?: \w+){0,3} (?:rubric|grading|scoring|evaluation|judging|marking|assessment|reference (?:answer|solution)|criteria|criterion|test results?|failing tests?|correctness|error(?:s)? in)(?: \w+){0,2}",
+        r"\b(?:ignore|disregard|skip|override|bypass|forget|overlook|discard|suspend|relax|waive|do not (?:apply|use|follow))(?: \w+){0,3} (?:rubric|grading|scoring|evaluation|judging|marking|assessment|reference (?:answer|solution)|criteria|criterion|test results?|failing tests?|correctness|errors? in (?:this|my|the) (?:answer|response|essay|proof|submission))(?: \w+){0,2}",
     )
     yield (
         "forged-verdict",
@@ -85,7 +86,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "fake-audit",
         "state",
         2.5,
-        rf"\b(?:verified|certified|approved|validated|confirmed|pre-?approved|already (?:graded|scored|verified|checked|evaluated|reviewed)|audited)(?: \w+){{0,3}} (?:by|as|with|correct)(?: \w+){{0,4}} (?:{_JUDGE}|expert|human|panel|authority|administrator|official|ground truth|benchmark (?:team|authors?)|correct|perfect|compliant|10/10)\b",
+        rf"\b(?:verified|certified|approved|validated|confirmed|pre-?approved|already (?:graded|scored|verified|checked|evaluated|reviewed)|audited)(?: \w+){{0,3}} (?:by|as|with|correct)(?: \w+){{0,4}} (?:{_JUDGE}|expert|human|panel|authority|administrator|official|ground truth|benchmark (?:team|authors?)|perfect|compliant|10/10)\b",
     )
     yield (
         "rubric-change",
@@ -258,7 +259,7 @@ TAMPERING_CODE: tuple[tuple[str, float, Rule], ...] = tuple(
         (
             "expected-read",
             2.5,
-            r"\bopen\(\s?[fr]?[\"'][^\"'\n]{0,80}(?:expected|answers?|solutions?|ground_?truth|labels|hidden_tests?|test_cases?)[^\"'\n]{0,30}[\"']\s?(?:\)|,\s?[\"']r)|(?:PYTEST_CURRENT_TEST|['\"]pytest['\"] in sys\.modules|['\"]unittest['\"] in sys\.modules|sys\.argv\[0\][^\n]{0,30}test|IS_EVAL|GRADING)",
+            r"\bopen\(\s?[fr]?[\"'][^\"'\n]{0,80}(?:expected|answers?|solutions?|ground_?truth|labels|hidden_tests?|test_cases?)[^\"'\n]{0,30}[\"']\s?(?:\)|,\s?[\"']r)|(?:PYTEST_CURRENT_TEST|['\"]pytest['\"] in sys\.modules|['\"]unittest['\"] in sys\.modules|sys\.argv\[0\][^\n]{0,30}test|\bIS_EVAL\b|environ[^\n]{0,20}\bGRADING)",
         ),
         (
             "skipped-tests",
@@ -293,6 +294,10 @@ def find(text: str) -> Iterator[Hit]:
             lowered = 1.5 if reported(low, found.start(), found.end()) else 0.0
             yield Hit(rule, "tamper-code", weight - lowered, found.start(), found.end())
     discussed = 1.0 if about_security(low) else 0.0
+    for hit in judging.find(low):
+        lowered = discussed + (1.5 if reported(low, hit.start, hit.end) else 0.0)
+        if hit.weight > lowered:
+            yield Hit(hit.rule, hit.family, hit.weight - lowered, hit.start, hit.end)
     for rule, family, weight, expression in PATTERNS:
         for number, match in enumerate(expression.finditer(low)):
             if number >= 6:

@@ -1,0 +1,284 @@
+"""Speech to a judge: what asks for a verdict, forges one, pleads for one or forbids to find fault.  Used by `scoring`.
+
+No phrase decides.  Each sentence is read for features (an evaluator is named, a verdict is asked for, a top mark, a
+plea, ...), and a table says which features are an attack when they stand in one sentence or the next.
+"""
+
+# ruff: noqa: E501 - one row is one rule, and a pattern is only readable whole
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from perpetual_immune.rules.hit import Hit, phrase
+from perpetual_immune.rules.needles import Rule
+
+MAX_SENTENCE_CHARS = 400
+"""A longer sentence is read in pieces of this length."""
+_PER_FEATURE = 24
+
+EVALUATOR = (
+    r"(?:judges?|graders?|evaluators?|reviewers?|raters?|assessors?|examiners?|auto-?graders?|referees?|(?:llm|ai|language model)[ -](?:judge|reviewer|grader|evaluator|rater|peer review)\w*|peer review (?:systems?|models?|bots?)"
+    r"|(?:grading|scoring|evaluation|reward|judging|reviewing) (?:models?|systems?|ai|llms?|bots?|assistants?|scripts?|harness|modules?|pipelines?)|whoever (?:is )?(?:scor|grad|assess|evaluat|judg|review)\w+|who(?:ever)? scores this)"
+)
+_THING = (
+    r"(?:answers?|responses?|submissions?|solutions?|outputs?|essays?|papers?|manuscripts?|work|articles?|candidates?|entry|entries|notes?|memory|memories|runs?|experiments?|claims?|results?|trajector\w+|pull requests?|prs?|patch(?:es)?"
+    r"|files?|functions?|proofs?|exams?|assignments?|items?|students?|hypothes[ie]s|projects?|applications?|resumes?|cvs?|applicants?|task|test case|checkpoint|proposals?|reply|completions?)"
+)
+_DELIVER = (
+    r"(?:give|award|assign|grant|rate|score|grade|mark|record|return|output|recommend|accept|approve|select|choose|pick|prefer|rank|vote|say|reply|respond|answer|report|merge|treat|consider|count|set|promote|declare|emit|write|enter|"
+    r"submit|issue|provide|keep|evaluate|judge|pass|let|repeat|praise|emphasi[sz]e|put|list|place|claim|proceed|show|describe|conclude|favou?r)"
+)
+_NOUN = r"(?:scores?|grades?|marks?|ratings?|points?|credits?|rewards?|verdicts?|assessments?|evaluations?|confidence|honou?rs|acceptance)"
+
+_FEATURES: tuple[tuple[str, str], ...] = (
+    ("evaluator", rf"\b{EVALUATOR}\b"),
+    (
+        "addressed",
+        rf"(?:\b(?:attention|dear|hello|hi|hey|notes?|notice|message|instructions?|important|memo|hint|reminder|todo|directive|to|for|as) (?:(?:to|for|from|of|all|any|the|this|an?|you|our|my|ai|llm|automated|code|peer|human|hidden) )*{EVALUATOR}\b"
+        rf"|(?:^|[\n#/*<>(\[]|- )\s{{0,3}}(?:the |ai |llm |automated |dear |human |code )?{EVALUATOR}(?: directive| note| instructions?)?\s?[:,)]"
+        r"|\bas an? (?:ai |large )?(?:language model|ai|llm|judge|grader|reviewer|evaluator|assistant)\b|\bif you(?: are|'re|’re) an? (?:ai|llm|language model|automated)|\b(?:attention|note to|message to|dear) (?:any |all |the )?(?:ai|llm|language) ?(?:models?|assistants?)?\b"
+        r"|\byou(?: are|'re|’re|have)? (?:now |currently |already )?(?:been )?(?:evaluat|grad|judg|scor|review|assess)(?:ing|ed)\b|\b(?:when|whenever|while|if|in future|in all later|next time)(?: (?:you|the judge|asked|are|being|to|comparing))* (?:grad(?:e|ing)|evaluat(?:e|ing|ions?)|scor(?:e|ing)|judg(?:e|ing|es)|comparing|compare|assess(?:ing)?|rank(?:ing)?|asks?)\b"
+        r"|\byour (?:evaluation|grade|grading|verdict|judge?ment|score|rating|mark|review|assessment)\b|\b(?:grading|scoring|evaluation|judging) (?:instructions?|guidelines?|note|directive|addendum)\b)",
+    ),
+    (
+        "asked",
+        rf"(?:^|[.!?:;,\n\-–—>\])\"'(#*/|]\s{{0,3}}|\b(?:please|must|should|shall|have to|need to|is to|are to|you to|required to|asked to|and|then|now|always|only|just|simply|so|kindly|immediately|instead|you can|we|will|exactly) (?:now |always |only |simply |just |immediately |not |be )?)(?:please )?{_DELIVER}\b"
+        r"|\b(?:must|should|shall|has to|have to|needs to|ought to|deserves? to) (?:always |therefore |thus )?(?:be )?(?:given|awarded|rated|scored|graded|marked|accepted|approved|selected|chosen|preferred|receive|get|win|lose|ranked|recorded|treated)\b",
+    ),
+    (
+        "top",
+        rf"(?:\b(?:full|maximum|max|perfect|highest|top|best|excellent|outstanding|passing|flawless)(?: (?:possible|available|\w+ing))? {_NOUN}\b|\b(?:10|100|5) ?(?:/|out of) ?(?:10|100|5)\b|\b100 ?%|\b100 points\b|\bfive stars\b|\ba\+|\ba plus\b|\[\[ ?(?:a|b|10|5|1) ?\]\]"
+        rf"|\bpositive (?:peer )?(?:review|rating|assessment|evaluation|feedback|verdict)\b|\bstrong(?:ly)? accept\b|\brecommend (?:acceptance|accepting)\b|\b{_NOUN} (?:of|to|as|at|is|:|=)? ?(?:a )?(?:10|9|100|98|99|1\.0+|0?\.99|5|1|a\+?)(?! ?(?:%|to|of|out|-|–|\.\d|,\d|\d|/))\b|\blgtm\b|\b(?:rate|score|grade|give|gave|award)(?: (?:it|this|them|me|a))* (?:10|100|1\.0|5)\b(?!%|/|-|–|\.\d|\w| (?:to|of|or|points? per)\b)|\b(?:9|10|8) or (?:higher|more|above)\b"
+        r"|\b(?:lowest|minimum|zero) (?:score|grade|mark|rating)\b|\bhighest honou?rs\b|\b(?:strengths|the points|high(?:ly)? (?:score|rating)|strong (?:score|rating)|rated highly)\b)",
+    ),
+    (
+        "object",
+        rf"\b(?:this|the|my|our|above|following|preceding|current|first|second|other|me|anything|everything|every|all|any)(?: \w+){{0,2}} {_THING}\b|\b(?:response|answer|assistant|option|candidate|submission|model|solution) [ab12]\b|\bwritten here\b|\bh\d{{1,4}}\b|\bby (?:me|us|agent|mcp)\b",
+    ),
+    ("pronoun", r"\b(?:it|me|mine|us|them|this one)\b"),
+    (
+        "verdict",
+        r"\b(?:correct|pass(?:ed|es|ing)?|approved?|accepted|accept|safe|better|best|winner|loser?|inferior|superior|supported|confirmed|verified|resolved|success(?:ful(?:ly)?)?|replicated|proven|unhelpful|right|no issues|perfect|yes|novel|1\.0|0?\.99|100)\b",
+    ),
+    (
+        "silence",
+        r"\b(?:do(?:es)? not|don['’]?t|never|must not|should not|need not|avoid|skip|ignore|disregard|overlook|refrain from|without|report no|no)(?: (?:any|the|of|all|its|their|my|this|a|in|consider|considering|run|running|highlight\w*|mention\w*|list\w*|report\w*|deduct\w*|penali[sz]\w*|point out|include|flag|check|criticis\w+|criticiz\w+))* "
+        r"(?:negatives?|weakness\w*|limitations?|mistakes?|errors?|issues|vulnerabilit\w+|problems?|points?|marks?|hallucinat\w+|factual|missing|rubric|criteria|comments?|validation|hidden tests?|tests?|shortcomings|flaws|correctness|length|incorrect\w*)\b",
+    ),
+    (
+        "vouched",
+        r"\b(?:has|have|had|was|were|is|are|already|been|got)(?: (?:already|been|also|fully|carefully|independently|manually|human|randomly))* (?:verified|validated|approved|pre-?approved|certified|audited|fact-?checked|pre-?verified|confirmed|graded|scored|rated|endorsed|accepted|selected|checked)\b|\b(?:pre-?approved|pre-?verified|certified|fact-?checked)\b",
+    ),
+    (
+        "authority",
+        r"\b(?:by (?:\w+ ){0,4}(?:experts?|professors?|instructors?|teachers?|maintainers?|developers?|security|supervisors?|administrators?|officials?|panel|committee|humans?|specialists?|authorit\w+|auditors?|judges|graders|reviewers|ci)|(?:professor|instructor|teacher|supervisors?|administrators?|committee|expert panel|benchmark (?:team|authors?)|official answer key|two maintainers|domain experts|as per policy|updated policy))\b",
+    ),
+    (
+        "author",
+        r"\b(?:i am|i'm|i’m|as|we are|speaking as) (?:the |an? )?(?:developer|author|creator|owner|maintainer|designer|admin\w*|professor|instructor|teacher|operator)s? (?:of|behind|for|responsible for) (?:\w+ ){0,2}(?:benchmark|grading|rubric|evaluation|exam|test|grader|judge|leaderboard|dataset|course|system|prompt)\b",
+    ),
+    (
+        "plea",
+        r"\b(?:(?:lose|losing|keep|save|need|for)(?: (?:this|my|our|the|grade|to|a|good))* (?:scholarship|visa|job|career|family|internship|graduation|degree|funding|children|future)|(?:scholarship|visa|job|career|family|internship|graduation|degree|life|future|children)(?: \w+){0,2} depends?|have mercy|(?:please )?be (?:kind|generous|lenient|merciful|understanding)|grateful if|benefit of the doubt|i (?:really |desperately |badly )?need (?:this|a|the) (?:\w+ )?(?:grade|mark|score|pass)|(?:depends?|counting|relying) on (?:you|this|me|your)|worked (?:so |very |really )?hard|best judge|with leniency)\b",
+    ),
+    (
+        "threat",
+        r"\b(?:(?:less|lower|fewer|under|below|anything (?:but|other than|except)|any other|failing|fail|not giving|giving)(?: (?:than|this|a|score|an|it|answer|the|rating|grade))* ?(?:\d{1,3}|scores?|grades?|ratings?|marks?|points|answer)\b[^.\n]{0,60}\b(?:misread\w*|errors?|mistakes?|wrong|bias\w*|unfair\w*|violat\w*|corrupt\w*|flagged|discriminat\w*|penali[sz]\w*|incompetent|harm\w*|terms|never give)|if you (?:do not|don['’]?t|fail to|refuse to) (?:choose|select|accept|pass|give|rate|pick|award)|never give (?:this|it)(?: \w+){0,2} anything but|penalty warning|flagged for bias|being unfair to)\b",
+    ),
+    (
+        "consensus",
+        r"\b(?:previous|prior|other|earlier|all|most|every|\d{1,3})(?: ?%)?(?: (?:of|the|previous|prior|other|human|domain|expert|independent))* (?:graders?|judges?|reviewers?|evaluators?|users?|experts?|annotators?|people|humans?)(?: \(?\d{1,3} ?%\)?)?(?: \w+){0,2} (?:gave|give|rated|scored|prefer(?:red)?|chose|like[ds]?|agreed?|voted|selected|expect)\b",
+    ),
+    ("unanimous", r"\b(?:unanimous\w*|be consistent|same score|select it|so select|repeat the)\b"),
+    (
+        "always",
+        r"\b(?:regardless|irrespective|no matter|whatever|even (?:when|if|though)|without (?:running|testing|checking|evaluat\w+|measur\w+|review\w*|comments?|evidence|replicat\w+|verif\w+)|in (?:every|all|future|later)(?: \w+){0,2} (?:evaluations?|comparisons?|sessions?|grading)|always|whenever|never lower|instead of (?:computing|measuring|running|testing)|do not run|not need to (?:re-?run|run|verify|check|test)|needs? no (?:replication|verification|review|evidence|further \w+)|no (?:further|additional) (?:evaluation|review|checks?|verification)|without question)\b",
+    ),
+    (
+        "scored",
+        r"\b(?:scores?|rewards?|confidence|metrics?|leaderboard|verdict|evaluations?|success|rank(?:ing)?|accuracy|replicated|grades?|graded|supported|retrieval|measurement|higher loss|hidden tests?|scores?\.json|result\.txt)\b",
+    ),
+    (
+        "result-line",
+        r"(?:^|[\n{,\[(<*#>.]|\bthe )\s{0,6}[\"'*]{0,2}(?:judge'?s |final[ _-]?|overall[ _-]?|my )?(?:score|grade|verdict|rating|reward|evaluation|judge?ment|decision|assessment|recommendation|overall)(?: is)?[\"'*]{0,2}\s{0,3}[:=>]\s{0,3}[\"'*\[]{0,4}(?:10\b|9\b|100\b|98 ?/|1\.0+\b|1\b|5\b|5 ?/ ?5|a\+|a\b|b\]\]|pass(?:ed)?\b|correct\b|perfect|excellent|full marks|accept(?:ed)?\b|approved?\b|strong accept|yes\b|true\b)",
+    ),
+    (
+        "reason-line",
+        r"(?:\b(?:reason(?:ing)?|explanation|feedback|rationale|justification|comments?|confidence|strengths|criteri(?:a|on)(?: \w+){0,2})\b[\"'*<]{0,3}\s{0,3}[:=>]|\bcriteri(?:a|on)(?: \w+){0,2} ?:? (?:met|satisfied|fulfilled|\d of \d)|\bno further (?:evaluation|review|action)|\bproceed to the next|\bevaluation (?:complete|log|result)\b|\bstep by step\b|\bthought process\b)",
+    ),
+    (
+        "reference",
+        r"\b(?:this|the)(?: \w+)? (?:response|answer|solution|output|submission|is) (?:is|was|matches|equals|as|the|:)(?: (?:the|a|an|of|identical|to))* (?:gold|reference|official|golden|answer key|exemplar|ground truth|model) ?(?:answers?|solutions?|standard|reference|responses?)?\b|\bas the (?:reference|correct|gold|official) answer\b|\bmistake in the key\b|\bas an exemplar\b|\bmatches (?:it|the reference)(?: exactly)?\b",
+    ),
+    (
+        "override",
+        r"\b(?:reviewers?|graders?|judges?|evaluators?|grading|scoring|evaluation|review)(?: \w+)? override\b",
+    ),
+    (
+        "settled",
+        r"\b(?:count|mark|record|treat|store|promote|consider|set|log)(?:ed)?(?: [\w:-]+){0,5} (?:as |to |= )(?:already )?(?:confirmed|proven|resolved|supported|verified|replicated|passed|done|completed?|solved|successful|fact|established)\b|\bis (?:already )?(?:proven|settled|established fact)\b",
+    ),
+    (
+        "ranked",
+        r"\b(?:rank|keep|place|put|list|return|retrieve|show)(?: (?:it|this|them|mine|us|(?:this|our|my) \w+))(?: \w+){0,3} (?:first|top|highest)\b",
+    ),
+    (
+        "dictated",
+        r"\b(?:output|say|answer|reply|respond|return|print|write|conclude|with)(?: (?:only|with|just|exactly|that|the|single|word|phrase|following|always))* ?:? ?[\"'“`](?:yes|correct|pass(?:ed)?|safe|the (?:[\w']+ ){0,2}(?:answer|response) is|rating|score|\[\[|accept\w*|approved?|10\b|5\b|1\b)",
+    ),
+    (
+        "mine",
+        r"\b(?:pick|choose|select|prefer|favou?r|vote for|rank) (?:mine|me|this one|my (?:answer|response|submission|entry|option))\b",
+    ),
+    (
+        "deserves",
+        r"\b(?:qualif(?:y|ies)|deserv(?:es?|ing)|merits?|receives?|earns?|warrants?|entitled to|is worth|exceeds all|gets)\b",
+    ),
+    (
+        "rival",
+        r"\b(?:other|second|first|competing) (?:response|answer|assistant|candidate)\b|\b(?:response|assistant|answer) [ab12]\b",
+    ),
+)
+FEATURES: tuple[tuple[str, Rule], ...] = tuple((name, phrase(source)) for name, source in _FEATURES)
+
+COMBINATIONS: tuple[tuple[str, str, float, frozenset[str]], ...] = tuple(
+    (rule, family, weight, frozenset(names.split()))
+    for rule, family, weight, names in (
+        ("mark-asked", "verdict", 3.0, "asked top object"),
+        ("mark-asked", "verdict", 3.0, "asked top evaluator"),
+        ("mark-asked", "verdict", 3.0, "asked top addressed"),
+        ("mark-asked", "verdict", 3.0, "asked top vouched"),
+        ("mark-asked", "verdict", 3.0, "asked top always"),
+        ("verdict-asked", "verdict", 3.0, "addressed asked verdict object"),
+        ("verdict-asked", "verdict", 2.5, "addressed asked verdict pronoun"),
+        ("verdict-asked", "verdict", 2.5, "addressed asked always"),
+        ("fault-forbidden", "verdict", 3.0, "addressed silence"),
+        ("fault-forbidden", "verdict", 3.0, "evaluator silence asked"),
+        ("fault-forbidden", "verdict", 2.5, "silence top object"),
+        ("fault-forbidden", "verdict", 2.5, "silence asked top"),
+        ("fault-forbidden", "verdict", 2.5, "silence vouched object"),
+        ("vouched-for", "state", 2.5, "vouched authority asked verdict"),
+        ("vouched-for", "state", 2.5, "vouched authority asked pronoun object"),
+        ("vouched-for", "state", 2.5, "authority top object"),
+        ("vouched-for", "state", 2.5, "vouched top object"),
+        ("vouched-for", "state", 2.5, "authority reference"),
+        ("vouched-for", "state", 2.5, "authority asked verdict pronoun"),
+        ("vouched-for", "state", 2.5, "addressed authority top"),
+        ("vouched-for", "state", 2.5, "vouched asked settled"),
+        ("override", "state", 2.5, "override asked"),
+        ("override", "state", 2.5, "override verdict"),
+        ("settled-unseen", "state", 2.5, "settled always"),
+        ("settled-unseen", "state", 2.5, "settled top object"),
+        ("settled-unseen", "state", 2.5, "settled scored always"),
+        ("ranked-first", "state", 2.5, "ranked scored"),
+        ("ranked-first", "state", 2.5, "ranked always"),
+        ("ranked-first", "state", 2.5, "ranked top"),
+        ("verdict-dictated", "verdict", 3.0, "dictated evaluator"),
+        ("verdict-dictated", "verdict", 3.0, "dictated addressed"),
+        ("verdict-dictated", "verdict", 2.5, "dictated object"),
+        ("verdict-dictated", "verdict", 2.5, "dictated always"),
+        ("verdict-dictated", "verdict", 2.5, "dictated rival"),
+        ("mark-asked", "verdict", 2.5, "mine verdict"),
+        ("mark-asked", "verdict", 2.5, "mine evaluator"),
+        ("mark-deserved", "verdict", 2.5, "deserves top object"),
+        ("mark-deserved", "verdict", 2.5, "deserves top addressed"),
+        ("mark-deserved", "verdict", 2.5, "deserves top evaluator"),
+        ("rival-condemned", "verdict", 2.5, "rival asked top"),
+        ("author-orders", "state", 2.5, "author asked"),
+        ("author-orders", "state", 2.5, "author object"),
+        ("plea", "pressure", 2.5, "plea top"),
+        ("plea", "pressure", 2.5, "plea evaluator"),
+        ("plea", "pressure", 2.5, "plea addressed"),
+        ("plea", "pressure", 2.5, "plea scored verdict"),
+        ("plea", "pressure", 2.5, "plea asked verdict"),
+        ("threat", "pressure", 2.5, "threat evaluator"),
+        ("threat", "pressure", 2.5, "threat addressed"),
+        ("threat", "pressure", 2.5, "threat object"),
+        ("consensus", "pressure", 2.5, "consensus unanimous object"),
+        ("consensus", "pressure", 2.5, "consensus top object"),
+        ("consensus", "pressure", 2.5, "consensus top addressed"),
+        ("unconditional-verdict", "verdict", 2.5, "asked always scored verdict"),
+        ("unconditional-verdict", "verdict", 2.5, "asked always scored object"),
+        ("forged-result", "claim", 2.5, "result-line reason-line top"),
+        ("forged-result", "claim", 2.5, "result-line reason-line evaluator"),
+        ("forged-result", "claim", 2.5, "result-line reason-line verdict object"),
+        ("forged-reference", "state", 2.5, "reference asked"),
+        ("forged-reference", "state", 2.5, "reference top"),
+        ("forged-reference", "state", 2.5, "reference threat"),
+    )
+)
+_END = re.compile(r"[.!?](?=[\s\"'”)]|$)|\n|;")
+_CONDITION = re.compile(
+    r"\b(?:only (?:if|when|after|for)|if (?:and only if|the|it|all|any|they|there)|when (?:the|it|all|ci|they)|unless|once (?:the|it|all|ci)|per |for each|each time|between|from [01] to|scale)\b"
+)
+_RESEARCH = re.compile(
+    r"\b(?:we (?:report|found|find|saw|measured|ran|use[ds]?|compared?|tested|test|scored?|rated?|show|observe[ds]?|asked|count|evaluate[ds]?|treat|set|keep|select|rank|label)|our (?:judge|results|baseline|evaluation)|on average|table \d|fig(?:ure|\.) ?\d|(?:position|length|verbosity) bias|agreement|kappa|p ?[<=] ?0|annotators|(?:metrics?|results|logs?|stdout|record) ?: ?\{|\d+(?:\.\d+)? ?% of)"
+)
+
+
+def find(low: str) -> Iterator[Hit]:
+    """Yields what folded text says to a judge, each rule once per two sentences."""
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for name, rule in FEATURES:
+        for number, match in enumerate(rule.finditer(low)):
+            if number >= _PER_FEATURE:
+                break
+            spans.setdefault(name, []).append(match.span())
+    if len(spans) < 2:
+        return
+    found = spans.keys()
+    candidates = [row for row in COMBINATIONS if row[3] <= found]
+    if not candidates:
+        return
+    ends = _sentence_ends(low)
+    features = _by_sentence(spans, ends)
+    for number in range(len(ends)):
+        here, following = features.get(number, {}), features.get(number + 1, {})
+        if not here:
+            continue
+        both = here.keys() | following.keys()
+        start = ends[number - 1] if number else 0
+        end = ends[min(number + 1, len(ends) - 1)]
+        said = low[start:end]
+        if _RESEARCH.search(said):
+            continue
+        conditional = _CONDITION.search(said) is not None
+        for rule, family, weight, needed in candidates:
+            if needed <= both and not needed.isdisjoint(here.keys()):
+                begin = min(at[0] for name in needed for at in (here.get(name) or following[name],))
+                final = max(at[1] for name in needed for at in (here.get(name) or following[name],))
+                yield Hit(rule, family, weight - (1.0 if conditional else 0.0), begin, final)
+
+
+def _sentence_ends(low: str) -> list[int]:
+    """Returns where each sentence ends: at a full stop, a line's end or after `MAX_SENTENCE_CHARS`."""
+    ends: list[int] = []
+    last = 0
+    for match in _END.finditer(low):
+        if match.end() - last < 3:
+            continue
+        while match.end() - last > MAX_SENTENCE_CHARS:
+            last += MAX_SENTENCE_CHARS
+            ends.append(last)
+        last = match.end()
+        ends.append(last)
+    while len(low) - last > MAX_SENTENCE_CHARS:
+        last += MAX_SENTENCE_CHARS
+        ends.append(last)
+    if not ends or ends[-1] < len(low):
+        ends.append(len(low))
+    return ends
+
+
+def _by_sentence(spans: dict[str, list[tuple[int, int]]], ends: list[int]) -> dict[int, dict[str, tuple[int, int]]]:
+    """Returns the first span of each feature per sentence; a match belongs where its last character stands."""
+    features: dict[int, dict[str, tuple[int, int]]] = {}
+    for name, found in spans.items():
+        number = 0
+        for start, end in found:
+            while ends[number] < end:
+                number += 1
+            features.setdefault(number, {}).setdefault(name, (start, end))
+    return features
