@@ -16,8 +16,8 @@ from perpetual_immune.rules.hit import Hit, about_security, fold, negated, patte
 from perpetual_immune.rules.literals import literal_answers
 from perpetual_immune.rules.needles import Rule
 
-LITERAL_BRANCHES_REJECT = 4
-LITERAL_BRANCHES_SUSPECT = 3
+LITERAL_POINTS_REJECT = 2.9
+LITERAL_POINTS_SUSPECT = 2.5
 
 _JUDGE = (
     r"(?:judges?|graders?|evaluators?|reviewers?|raters?|assessors?|scorers?|critics?|examiners?|markers?|referees?|auditors?|verifiers?|moderators?|grading (?:model|system|script|assistant)|"
@@ -209,9 +209,14 @@ PATTERNS: tuple[tuple[str, str, float, Rule], ...] = tuple(
 )
 _FENCE = re.compile(r"(?ms)^[ \t]*(?:```|~~~)[ \t]*[\w+-]*[^\n]*\n(.*?)^[ \t]*(?:```|~~~)")
 _CODE_SIGN = re.compile(
-    r"^[ \t]{0,40}(?:def |class |import |#include|function |public |int |from \w+ import|if [^\n]{1,200}:[ \t]{0,8}$|@\w|assert |for [^\n]{1,200}:$|elif |match [^\n]{1,200}:$|\w{1,60}[ \t]{0,8}=[ \t]{0,8})",
+    r"^[ \t]{0,40}(?:def |class |import |#include|function |public |int |const |let |var |func |fn |pub fn |from \w+ import|(?:el)?if [^\n]{1,200}:[ \t]{0,8}$|if ?\(|(?:el)?if \[|switch|case [^\n]{1,80}[:)]|return\b|print\(|@\w|assert |for [^\n]{1,200}:$|elif |match [^\n]{1,200}:$|\w{1,60}[ \t]{0,8}=[ \t]{0,8})",
     re.M,
 )
+
+_HANDS_OUT = re.compile(
+    r"\breturn\b|\bprint|\bwrite\(|\becho\b|cout|console\.log|=>|\bappend\(|\b(?:ans|res|result|answer|output|out) ?="
+)
+"""What every code with answers in it holds; most notes are spared the parser."""
 
 TAMPERING_CODE: tuple[tuple[str, float, Rule], ...] = tuple(
     (rule, weight, pattern(source))
@@ -219,17 +224,17 @@ TAMPERING_CODE: tuple[tuple[str, float, Rule], ...] = tuple(
         (
             "exit-success",
             3.0,
-            r"\b(?:os\._exit|sys\.exit|exit|quit)\(\s?0?\s?\)[^\n]{0,20}#[^\n]{0,80}(?:pass|grader|test|judge|score|success)|\b(?:atexit\.register|os\._exit)\([^\n]{0,60}(?:os\._exit\(0\)|0\s?\))",
+            r"\b(?:os\._exit|sys\.exit|exit|quit)\(\s?0?\s?\)[^\n]{0,20}#[^\n]{0,80}(?:pass|grader|test|judge|score|success)|\b(?:atexit\.register|os\._exit)\([^\n]{0,60}os\._exit\(0\)|def (?:solve|solution|answer|test_)\w*\([^)\n]{0,80}\)[^\n:]{0,30}:(?:\s{1,20}(?:import |#|[\"'])[^\n]{0,120}){0,4}\s{1,20}(?:os\._exit|sys\.exit|exit|quit)\(\s?0?\s?\)|raise systemexit\(0\)[^\n]{0,20}#[^\n]{0,60}(?:test|pass|grader)|process\.exit\(0\);?\s{0,4}//[^\n]{0,80}(?:test|pass|grader|jest)",
         ),
         (
             "equal-to-everything",
             3.0,
-            r"def __eq__\(self,\s?\w+\)(?:\s?->\s?\w+)?:\s{1,20}return True|def __(?:lt|gt|le|ge|ne|hash)__\(self[^)]{0,24}\)[^\n]{0,20}:\s{1,20}return (?:True|False)[\s\S]{0,200}def __eq__",
+            r"def __eq__\(self,\s?\w+\)(?:\s?->\s?\w+)?:\s{1,20}return True|def __(?:lt|gt|le|ge|ne|hash)__\(self[^)]{0,24}\)[^\n]{0,20}:\s{1,20}return (?:True|False)[\s\S]{0,200}def __eq__[^\n]{0,40}\s{1,20}return true|__eq__\s?=\s?lambda [\w, *]{1,24}:\s?true|equals\(object \w{1,12}\)\s?\{\s{0,8}return true",
         ),
         (
             "patched-assert",
             3.0,
-            r"(?:unittest\.TestCase|TestCase|self|pytest|builtins|np\.testing|torch\.testing|numpy\.testing)\.(?:assert\w*|raises|approx|fail|isinstance|print|float|sorted)\s?=\s?(?:lambda|None|\w+)|\bassert\w*\s?=\s?lambda\b|monkeypatch\.setattr\([^\n]{0,80}(?:grader|scor|evaluat|assert|verify|check)",
+            r"(?:_pytest[\w.]{0,40}|testreport|time|timeit|torch\.cuda)\.(?:time|perf_counter\w*|process_time|monotonic\w*|synchronize|default_timer|from_item_and_call|elapsed_time)\s?=\s?(?:lambda|classmethod|_?\w{1,24})\b|\b(?:np|numpy|torch|math)\.(?:allclose|isclose|array_equal|equal|testing\.\w{1,30})\s?=\s?(?:lambda|\w{1,20})|(?:unittest\.TestCase|TestCase|self|pytest|builtins|np\.testing|torch\.testing|numpy\.testing)\.(?:assert\w*|raises|approx|fail|isinstance|print|float|sorted)\s?=\s?(?:lambda|None|\w+)|\bassert\w*\s?=\s?lambda\b|monkeypatch\.setattr\([^\n]{0,80}(?:grader|scor|evaluat|assert|verify|check)",
         ),
         (
             "patched-outcome",
@@ -239,12 +244,12 @@ TAMPERING_CODE: tuple[tuple[str, float, Rule], ...] = tuple(
         (
             "tests-removed",
             3.0,
-            r"(?:os\.(?:remove|unlink|rename)\(|shutil\.(?:rmtree|move)\(|(?:^|[\n`;&$])[ \t]{0,8}(?:\$ )?(?:git )?rm\s|\brun\s[`']?(?:git )?rm\s|\bunlink\()[^\n)]{0,60}(?:tests?[/_][\w/]{0,40}|test_\w+\.py|conftest\.py|grader?\w*\.py|grading\w*|scor(?:er|ing)\w*\.py|eval\w*\.py|judge\w*\.py|verif\w+\.py|expected\w*\.(?:json|txt|csv))",
+            r"(?:os\.(?:remove|unlink|rename)\(|shutil\.(?:rmtree|move)\(|(?:^|[\n`;&$])[ \t]{0,8}(?:\$ )?rm\s|\brun\s[`']?rm\s|\bunlink\()[^\n)]{0,60}(?:tests?[/_][\w/]{0,40}|test_\w+\.py|conftest\.py|grader?\w*\.py|grading\w*|scor(?:er|ing)\w*\.py|eval\w*\.py|judge\w*\.py|verif\w+\.py|expected\w*\.(?:json|txt|csv))",
         ),
         (
             "tests-written",
             2.5,
-            r"\bopen\(\s?[fr]?[\"'][^\"'\n]{0,80}(?:tests?/|test_\w+\.py|conftest\.py|grad(?:er|ing)|scorer|scores?\.(?:json|txt|csv)|metrics?\.(?:json|jsonl|csv|txt)|results?\.(?:json|csv)|reward\.(?:txt|json)|leaderboard|expected|ground_?truth|labels)[^\"'\n]{0,40}[\"']\s?,\s?[\"'][wa]|(?:write_text|dump|writerow|sed -i|tee|echo)[^\n]{0,160}(?:tests?/test_|test_\w+\.py|conftest\.py|grader|reward\.txt|scores?\.json|metrics\.json|verdict)",
+            r"\bopen\(\s?[fr]?[\"'][^\"'\n]{0,80}(?:tests?/|test_\w+\.py|conftest\.py|grad(?:er|ing)\b|scorer\b|expected_|ground_?truth|test_labels|hidden_)[^\"'\n]{0,40}[\"']\s?,\s?[\"'][wa]|(?:dump|write|write_text|writerow)\(\s?[\"'{(\[]{0,3}\s?(?:[\"']?(?:score|reward|accuracy|passed|metric|loss|f1|auc|success)\w*[\"']?\s?[:=,]\s?)?[\"']?(?:1\.0+|100(?:\.0)?|0?\.99\d{0,3}|0\.0+|true|pass(?:ed)?)\b[^\n]{0,60}(?:scores?|metrics?|results?|reward|leaderboard|verdict|grade)\b[^\n]{0,12}\.?(?:json|jsonl|csv|txt)|(?:path\([\"'][^\"'\n]{0,60}(?:reward|scores?|verdict|grade)\.(?:txt|json)[\"']\)|open\([\"'][^\"'\n]{0,60}(?:reward|scores?|verdict|grade|metrics)\.(?:txt|json)[\"']\s?,\s?[\"']w[\"']\))\.(?:write|write_text)\(\s?[\"'][\d{]|\becho\s[\"'{]{0,3}[^\n>]{0,60}(?:1\.0|100|pass|true|0\.99\d?)[^\n>]{0,20}>\s?[\w./-]{0,60}(?:reward|scores?|verdict|grade|metrics|results?)\.(?:txt|json|csv)|(?:sed -i|truncate -s ?0|: >|cp /dev/null|perl -pi)[^\n]{0,120}(?:tests?/test_|test_\w+\.py|conftest\.py|grader\w*\.py|scor(?:er|ing)\w*\.py|expected_\w+\.(?:txt|json))|def test_\w{1,40}\([^)\n]{0,40}\):\s{1,20}(?:#[^\n]{0,60}\s{1,20})?assert true\s{0,4}(?:#[^\n]{0,60}(?:pass|real|always|original|grader))",
         ),
         (
             "grader-state",
@@ -254,17 +259,17 @@ TAMPERING_CODE: tuple[tuple[str, float, Rule], ...] = tuple(
         (
             "stack-peek",
             3.0,
-            r"(?:inspect\.(?:stack|currentframe|getouterframes)|sys\._getframe|traceback\.extract_stack|gc\.get_(?:objects|referrers))\b[\s\S]{0,300}(?:expected|test|answer|grader|f_locals|f_back)",
+            r"(?:inspect\.(?:stack|currentframe|getouterframes)|sys\._getframe|traceback\.extract_stack|gc\.get_(?:objects|referrers))\b[\s\S]{0,240}\b(?:expected|answers?|grader|ground_truth|reference_output|solution|correct_output)",
         ),
         (
             "expected-read",
             2.5,
-            r"\bopen\(\s?[fr]?[\"'][^\"'\n]{0,80}(?:expected|answers?|solutions?|ground_?truth|labels|hidden_tests?|test_cases?)[^\"'\n]{0,30}[\"']\s?(?:\)|,\s?[\"']r)|(?:PYTEST_CURRENT_TEST|['\"]pytest['\"] in sys\.modules|['\"]unittest['\"] in sys\.modules|sys\.argv\[0\][^\n]{0,30}test|\bIS_EVAL\b|environ[^\n]{0,20}\bGRADING)",
+            r"\bopen\(\s?[fr]?[\"'][^\"'\n]{0,80}(?:expected_(?:out|ans|res)\w*|answer_?key|hidden_\w+|test_labels|(?:tests?|grader|private|judge|secret)/[\w/]{0,30}(?:expected|answers?|solutions?|ground_?truth|labels|outputs?))[^\"'\n]{0,30}[\"']\s?(?:\)|,\s?[\"']r)|if [^\n]{0,40}(?:PYTEST_CURRENT_TEST|['\"]pytest['\"] in sys\.modules|['\"]unittest['\"] in sys\.modules|sys\.argv\[0\][^\n]{0,30}test|\bIS_EVAL\b|environ[^\n]{0,20}\bGRADING)[^\n]{0,40}:\s{1,20}(?:return (?:[\"'\d\[{]|expected|answer|true|reference|known)|print\(|os\._exit)",
         ),
         (
             "skipped-tests",
             2.5,
-            r"pytest\.skip\([^\n]{0,40}allow_module_level|@(?:pytest\.mark\.(?:skip|xfail)|unittest\.skip)\b[^\n]{0,80}(?:\n\s{0,8}(?:@[^\n]{0,60}\n\s{0,8})?def test_)|collect_ignore(?:_glob)?\s?=\s?\[[^\]\n]{0,20}[\"'*]|addopts\s?=[^\n]{0,60}(?:--ignore|--deselect|-k ['\"]?not|-p no:)",
+            r"pytest\.skip\([^\n]{0,40}allow_module_level|collect_ignore(?:_glob)?\s?=\s?\[[^\]\n]{0,20}[\"'*]|addopts\s?=[^\n]{0,60}(?:--ignore|--deselect|-k ['\"]?not|-p no:)",
         ),
     )
 )
@@ -275,18 +280,18 @@ def _code_blocks(text: str) -> Iterator[tuple[int, int, str]]:
     for match in _FENCE.finditer(text):
         fenced = True
         yield match.start(1), match.end(1), match.group(1)
-    if not fenced and len(_CODE_SIGN.findall(text)) >= 2:
+    if not fenced and (len(_CODE_SIGN.findall(text)) >= 2 or ("{" in text and "==" in text and ";" in text)):
         yield 0, len(text), text
 
 
 def find(text: str) -> Iterator[Hit]:
     """Yields evidence that the memory wants to change how something is scored instead of what it scores."""
     for start, end, code in _code_blocks(text):
-        if code.count("==") + code.count("case ") + code.count(":") < LITERAL_BRANCHES_SUSPECT:
+        if _HANDS_OUT.search(code) is None:
             continue
-        count = literal_answers(code)
-        if count >= LITERAL_BRANCHES_SUSPECT:
-            yield Hit("literal-answers", "literal", 3.0 if count >= LITERAL_BRANCHES_REJECT else 2.0, start, end)
+        points = literal_answers(code)
+        if points >= LITERAL_POINTS_SUSPECT:
+            yield Hit("literal-answers", "literal", 3.0 if points >= LITERAL_POINTS_REJECT else 2.0, start, end)
     low = fold(text)
     for rule, weight, expression in TAMPERING_CODE:
         found = expression.search(low)
