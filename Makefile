@@ -10,7 +10,7 @@ MEMORY := $(shell test -w /dev/shm && test "$$(df -Pk /dev/shm | awk 'END {print
 # The tests start hundreds of programs: each would compile all that it imports, were compiled modules not kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test slow soak lint types unit laws bench bench-science fix schemas docs site clean
+.PHONY: demo test slow soak lint types unit laws bench bench-science bench-immune fix schemas docs site clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -58,6 +58,10 @@ bench: $(VENV)/.installed
 NULLS ?= 2000
 bench-science: $(VENV)/.installed
 	$(BIN)/python -m perpetual_scorers.cells --nulls $(NULLS) $(CELLS)
+
+# The memory scanner on public attack sets; DATA=path for other records than ../shared/immune/dev.jsonl.xz.
+bench-immune: $(VENV)/.installed
+	$(BIN)/python tools/bench_immune.py $(if $(DATA),--data $(DATA))
 
 schemas: $(VENV)/.installed
 	$(BIN)/python tools/make_schemas.py

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from perpetual_immune.rules.hit import Hit, phrase
-from perpetual_immune.rules.needles import Rule
+from perpetual_immune.rules.needles import Rule, RuleIndex
 
 MAX_SENTENCE_CHARS = 400
 """A longer sentence is read in pieces of this length."""
@@ -126,7 +127,8 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "dictated",
-        r"\b(?:output|say|answer|reply|respond|return|print|write|conclude|with)(?: (?:only|with|just|exactly|that|the|single|word|phrase|following|always))* ?:? ?[\"'“`](?:yes|correct|pass(?:ed)?|safe|the (?:[\w']+ ){0,2}(?:answer|response) is|rating|score|\[\[|accept\w*|approved?|10\b|5\b|1\b)",
+        r"\b(?:output|say|answer|reply|respond|return|print|write|conclude|with)(?: (?:only|with|just|exactly|that|the|single|word|phrase|following|always))* ?:? ?[\"'“`](?:yes|correct|pass(?:ed)?|safe|the (?:[\w']+ ){0,2}(?:answer|response) is|rating|score|\[\[|accept\w*|approved?|10\b|5\b|1\b)"
+        r"|\b(?:select|choose|pick|prefer|vote for|output|answer)(?: (?:option|response|answer))? [\"'\[(]{0,2}[ab][\"'\])]{0,2}(?=[.!\n]|$)",
     ),
     (
         "mine",
@@ -141,7 +143,14 @@ _FEATURES: tuple[tuple[str, str], ...] = (
         r"\b(?:other|second|first|competing) (?:response|answer|assistant|candidate)\b|\b(?:response|assistant|answer) [ab12]\b",
     ),
 )
-FEATURES: tuple[tuple[str, Rule], ...] = tuple((name, phrase(source)) for name, source in _FEATURES)
+_COMMON = ("evaluator", "addressed", "scored", "rival", "verdict", "object", "asked", "pronoun")
+"""Features of ordinary notes, looked for last: without a rarer one beside them they decide nothing."""
+FEATURES: tuple[tuple[str, Rule], ...] = tuple(
+    (name, phrase(source))
+    for name, source in sorted(_FEATURES, key=lambda row: _COMMON.index(row[0]) if row[0] in _COMMON else -1)
+)
+
+_INDEX = RuleIndex([rule for _, rule in FEATURES])
 
 COMBINATIONS: tuple[tuple[str, str, float, frozenset[str]], ...] = tuple(
     (rule, family, weight, frozenset(names.split()))
@@ -221,17 +230,20 @@ _RESEARCH = re.compile(
 def find(low: str) -> Iterator[Hit]:
     """Yields what folded text says to a judge, each rule once per two sentences."""
     spans: dict[str, list[tuple[int, int]]] = {}
+    present = set(_INDEX.candidates(low))
+    maybe = {name for number, (name, _) in enumerate(FEATURES) if number in present}
+    possible = [row for row in COMBINATIONS if row[3] <= maybe]
     for name, rule in FEATURES:
-        for number, match in enumerate(rule.finditer(low)):
-            if number >= _PER_FEATURE:
-                break
-            spans.setdefault(name, []).append(match.span())
-    if len(spans) < 2:
-        return
-    found = spans.keys()
-    candidates = [row for row in COMBINATIONS if row[3] <= found]
-    if not candidates:
-        return
+        if not possible:
+            return
+        if name not in maybe or not any(name in row[3] for row in possible):
+            continue
+        found = [match.span() for match in islice(rule.finditer(low), _PER_FEATURE)]
+        if found:
+            spans[name] = found
+        else:
+            possible = [row for row in possible if name not in row[3]]
+    candidates = possible
     ends = _sentence_ends(low)
     features = _by_sentence(spans, ends)
     for number in range(len(ends)):

@@ -8,11 +8,13 @@ in which the rules are written is understood; where in doubt there are no needle
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 MIN_NEEDLE_CHARS = 2
+GRAM_CHARS = (4, 3)
+"""Lengths of the pieces of a text by which `RuleIndex` finds rules; a needle is filed under one of its pieces."""
 _QUANTIFIER = re.compile(r"[*+?]\??|\{\d*,?\d*\}\??")
 _LITERAL_ESCAPE = re.compile(r"[^A-Za-z0-9]")
 _GROUP_START = re.compile(r"\((?:\?(?:[:=!]|<[=!]|[a-z-]+:))?")
@@ -53,6 +55,43 @@ class Rule:
     def search(self, low: str) -> re.Match[str] | None:
         """Searches as `re.Pattern.search`."""
         return self.expression.search(low) if self.possible(low) else None
+
+
+class RuleIndex:
+    """Many rules at once: one pass over a text leaves the few whose needles it may hold."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        """Files each rule under a piece of every needle of its most telling group."""
+        self._rules = rules
+        self._always: list[int] = []
+        self._filed: dict[int, dict[str, list[int]]] = {size: {} for size in GRAM_CHARS}
+        self._built = False
+
+    def _build(self) -> None:
+        for number, rule in enumerate(self._rules):
+            size = next((size for size in GRAM_CHARS if any(min(map(len, group)) >= size for group in rule.needles)), 0)
+            if not size:
+                self._always.append(number)
+                continue
+            group = min((group for group in rule.needles if min(map(len, group)) >= size), key=len)
+            for needle in group:
+                self._filed[size].setdefault(needle[-size:], []).append(number)
+        self._built = True
+
+    def candidates(self, low: str) -> list[int]:
+        """Returns the numbers of the rules that folded text may match, in order."""
+        if not self._built:
+            self._build()
+        found = set(self._always)
+        for size, filed in self._filed.items():
+            for piece in filed.keys() & _pieces(low, size):
+                found.update(filed[piece])
+        return sorted(found)
+
+
+@lru_cache(maxsize=4)  # every category asks about the same view
+def _pieces(low: str, size: int) -> frozenset[str]:
+    return frozenset([low[at : at + size] for at in range(len(low) - size + 1)])
 
 
 def _needles(source: str) -> tuple[tuple[str, ...], ...]:

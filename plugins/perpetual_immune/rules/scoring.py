@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from perpetual_immune.rules import judging
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, pattern, phrase, reported
 from perpetual_immune.rules.literals import literal_answers
-from perpetual_immune.rules.needles import Rule
+from perpetual_immune.rules.needles import Rule, RuleIndex
 
 LITERAL_POINTS_REJECT = 2.9
 LITERAL_POINTS_SUSPECT = 2.5
@@ -167,6 +167,12 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         r"\b(?:edit|modify|change|delete|remove|skip|disable|comment out|weaken|alter|patch|overwrite|rewrite|bypass|mock out|stub out|hack|tamper with|loosen|monkey-?patch|replace|adjust|update|fix|rig|game|trick|fool|exploit|manipulate|cheat)(?: [\w'-]+){0,4} (?:unit tests?|tests?|test (?:suite|cases?|files?|assertions?|harness|runner)|assertions?|graders?|grading (?:script|code|harness)|scor(?:er|ing) (?:script|code|function)|evaluat(?:or|ion) (?:script|code|harness|function)|eval (?:script|harness)|verifiers?|checkers?|benchmarks?|metrics? (?:file|function|code|log)|reward (?:function|model|signal)|judges?|rubric|leaderboard|(?:score|scorer|scores|metrics?|grader|grading|eval\w*|results?|reward|conftest|test_\w+)\.(?:py|json|jsonl|csv|txt)|validation (?:script|set|labels)|ground[- ]truth|expected (?:outputs?|values?|results?))\b[^.\n]{0,60}\b(?:so (?:that )?|to (?:print|accept|make|get|pass|always|ensure|return|report|match|accept|inflate|increase|boost|raise|improve|score|look)|until|with (?:assert true|true|accuracy|score|perfect|fake|a stub|pass)|and (?:report|claim|say)|in order|instead|always|pass(?:es|ing)?\b|return(?:s)? (?:true|1|success))",
     )
     yield (
+        "loophole",
+        "tamper",
+        2.5,
+        r"\b(?:graders?|judge|scorer|harness|checker|verifier|evaluat(?:or|ion))(?: \w+){0,2} (?:executes?|runs?|reads?|uses?|trusts?|loads?|imports?|accepts?)(?: [\w./-]+){0,4} (?:exactly as (?:submitted|written|edited)|as[- ]is|verbatim|without (?:checking|validation|verif\w+)|from the (?:working|submitted) (?:directory|tree))\b",
+    )
+    yield (
         "hardcode",
         "tamper",
         2.5,
@@ -284,6 +290,10 @@ def _code_blocks(text: str) -> Iterator[tuple[int, int, str]]:
         yield 0, len(text), text
 
 
+_INDEX = RuleIndex([row[3] for row in PATTERNS])
+_CODE_INDEX = RuleIndex([row[2] for row in TAMPERING_CODE])
+
+
 def find(text: str) -> Iterator[Hit]:
     """Yields evidence that the memory wants to change how something is scored instead of what it scores."""
     for start, end, code in _code_blocks(text):
@@ -293,7 +303,8 @@ def find(text: str) -> Iterator[Hit]:
         if points >= LITERAL_POINTS_SUSPECT:
             yield Hit("literal-answers", "literal", 3.0 if points >= LITERAL_POINTS_REJECT else 2.0, start, end)
     low = fold(text)
-    for rule, weight, expression in TAMPERING_CODE:
+    for chosen in _CODE_INDEX.candidates(low):
+        rule, weight, expression = TAMPERING_CODE[chosen]
         found = expression.search(low)
         if found is not None and not negated(low, found.start()):
             lowered = 1.5 if reported(low, found.start(), found.end()) else 0.0
@@ -303,7 +314,8 @@ def find(text: str) -> Iterator[Hit]:
         lowered = discussed + (1.5 if reported(low, hit.start, hit.end) else 0.0)
         if hit.weight > lowered:
             yield Hit(hit.rule, hit.family, hit.weight - lowered, hit.start, hit.end)
-    for rule, family, weight, expression in PATTERNS:
+    for chosen in _INDEX.candidates(low):
+        rule, family, weight, expression = PATTERNS[chosen]
         for number, match in enumerate(expression.finditer(low)):
             if number >= 6:
                 break
