@@ -59,6 +59,8 @@ class _Reading:
     text: str
     spans: tuple[tuple[int, int, int], ...]
     """Start, end and the note's position, for every piece."""
+    linked: bool = False
+    """True when the notes themselves say that they belong together, by numbers or by names."""
 
 
 def scan_together(texts: Sequence[str], provenances: Sequence[str] = ()) -> Together:
@@ -66,7 +68,7 @@ def scan_together(texts: Sequence[str], provenances: Sequence[str] = ()) -> Toge
 
     Args:
         texts: The notes in the order of the block.
-        provenances: Who wrote each, such as `agent:a1`; where all of an attack's notes come from persons (`user:`) the
+        provenances: The writer of each, such as `agent:a1`; where all of an attack's notes come from persons (`user:`) the
             outcome is a quarantine at most.
 
     Raises:
@@ -97,6 +99,8 @@ def scan_together(texts: Sequence[str], provenances: Sequence[str] = ()) -> Toge
 def _is_new(finding: Finding, reading: _Reading, alone: set[str]) -> bool:
     """Returns whether the words found run across notes and stand in none of them."""
     touched = {at for start, end, at in reading.spans if start < finding.end and end > finding.start}
+    if not reading.linked and finding.category in ("tool_misuse", "secret_leak"):
+        return False  # lists of commands end where the next begins, and any two make a third
     words = " ".join(reading.text[finding.start : finding.end].split())
     return len(touched) >= 2 and not any(words in text for text in alone)
 
@@ -121,8 +125,8 @@ def _readings(texts: list[str]) -> Iterator[_Reading]:
     yield _joined(pieces, " ")
     numbered = _numbered(pieces)
     if numbered:
-        yield _joined(numbered, " ", whole=True)
-        yield _joined(numbered, "", whole=True)
+        yield _joined(numbered, " ", whole=True, linked=True)
+        yield _joined(numbered, "", whole=True, linked=True)
     yield from _substituted(pieces)
     fragments = [(at, text) for at, text in pieces if _is_fragment(text)]
     if len(fragments) >= 2:
@@ -133,7 +137,7 @@ def _readings(texts: list[str]) -> Iterator[_Reading]:
             yield _joined(fragments[::-1], " ", whole=True)
 
 
-def _joined(pieces: Sequence[tuple[int, str]], between: str, *, whole: bool = False) -> _Reading:
+def _joined(pieces: Sequence[tuple[int, str]], between: str, *, whole: bool = False, linked: bool = False) -> _Reading:
     """Returns the pieces one after the other; whole sentences are kept apart unless the pieces are parts of one."""
     text = ""
     spans: list[tuple[int, int, int]] = []
@@ -151,7 +155,7 @@ def _joined(pieces: Sequence[tuple[int, str]], between: str, *, whole: bool = Fa
         else:
             spans.append((len(text), len(text) + len(said), at))
             text += said
-    return _Reading(text, tuple(spans))
+    return _Reading(text, tuple(spans), linked)
 
 
 def _numbered(pieces: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
@@ -196,10 +200,10 @@ def _substituted(pieces: Sequence[tuple[int, str]]) -> Iterator[_Reading]:
                 continue
             if run and not (_JOINT.fullmatch(between) or not between):
                 if len(run) >= 2:
-                    yield _joined([*run], " ", whole=True)
+                    yield _joined([*run], " ", whole=True, linked=True)
                 run = []
             run.append(known)
             end = match.end()
         if len(run) >= 2:
-            yield _joined(run, " ", whole=True)
-            yield _joined(run, "", whole=True)
+            yield _joined(run, " ", whole=True, linked=True)
+            yield _joined(run, "", whole=True, linked=True)
