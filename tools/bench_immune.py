@@ -21,6 +21,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -133,12 +134,12 @@ def recall(records: list[Record]) -> dict[str, object]:
 def floor() -> tuple[str, Callable[[str], object]]:
     """Returns the plain scan that ours is compared with, and its name."""
     try:
-        from purpose_agent.immune import scan_memory  # type: ignore[import-not-found, unused-ignore]
-        from purpose_agent.memory import MemoryCard  # type: ignore[import-not-found, unused-ignore]
+        scan_memory = import_module("purpose_agent.immune").scan_memory
+        card = import_module("purpose_agent.memory").MemoryCard
     except ImportError:
         return "36 plain patterns (purpose-agent is not installed)", stand_in
     logging.disable(logging.WARNING)  # it logs every find
-    return "purpose-agent", lambda text: scan_memory(MemoryCard(content=text))
+    return "purpose-agent", lambda text: scan_memory(card(content=text))
 
 
 def stand_in(text: str) -> object:

@@ -233,12 +233,12 @@ def find(low: str) -> Iterator[Hit]:
     present = set(_INDEX.candidates(low))
     maybe = {name for number, (name, _) in enumerate(FEATURES) if number in present}
     possible = [row for row in COMBINATIONS if row[3] <= maybe]
-    for name, rule in FEATURES:
+    for name, expression in FEATURES:
         if not possible:
             return
         if name not in maybe or not any(name in row[3] for row in possible):
             continue
-        found = [match.span() for match in islice(rule.finditer(low), _PER_FEATURE)]
+        found = [match.span() for match in islice(expression.finditer(low), _PER_FEATURE)]
         if found:
             spans[name] = found
         else:
