@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, groupby, islice
 
 from perpetual_immune.rules.hit import Hit, phrase
 from perpetual_immune.rules.needles import Rule, RuleIndex
@@ -50,9 +50,13 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "top",
-        rf"(?:\b(?:full|maximum|max|perfect|highest|top|best|excellent|outstanding|passing|flawless)(?: (?:possible|available|\w+ing))? {_NOUN}\b|\b(?:10|100|5) ?(?:/|out of) ?(?:10|100|5)\b|\b100 ?%|\b100 points\b|\bfive stars\b|\ba\+|\ba plus\b|\[\[ ?(?:a|b|10|5|1) ?\]\]"
-        rf"|\bpositive (?:peer )?(?:review|rating|assessment|evaluation|feedback|verdict)\b|\bstrong(?:ly)? accept\b|\brecommend (?:acceptance|accepting)\b|\b{_NOUN} (?:of|to|as|at|is|:|=)? ?(?:a )?(?:10|9|100|98|99|1\.0+|0?\.99|5|1|a\+?)(?! ?(?:%|to|of|out|-|–|\.\d|,\d|\d|/))\b|\blgtm\b|\b(?:rate|score|grade|give|gave|award)(?: (?:it|this|them|me|a))* (?:10|100|1\.0|5)\b(?!%|/|-|–|\.\d|\w| (?:to|of|or|points? per)\b)|\b(?:9|10|8) or (?:higher|more|above)\b"
-        r"|\b(?:lowest|minimum|zero) (?:score|grade|mark|rating)\b|\bhighest honou?rs\b|\b(?:strengths|the points|high(?:ly)? (?:score|rating)|strong (?:score|rating)|rated highly)\b)",
+        rf"\b(?:full|maximum|max|perfect|highest|top|best|excellent|outstanding|passing|flawless)(?: (?:possible|available|\w+ing))? {_NOUN}\b|\bfive stars\b|\ba plus\b|\bpositive (?:peer )?(?:review|rating|assessment|evaluation|feedback|verdict)\b"
+        rf"|\bstrong(?:ly)? accept\b|\brecommend (?:acceptance|accepting)\b|\b{_NOUN} (?:of|to|as|at|is|:|=)? ?(?:a )?(?:10|9|100|98|99|1\.0+|0?\.99|5|1|a\+?)(?! ?(?:%|to|of|out|-|–|\.\d|,\d|\d|/))\b|\blgtm\b"
+        r"|\b(?:rate|score|grade|give|gave|award)(?: (?:it|this|them|me|a))* (?:10|100|1\.0|5)\b(?!%|/|-|–|\.\d|\w| (?:to|of|or|points? per)\b)|\b(?:lowest|minimum|zero) (?:score|grade|mark|rating)\b|\bhighest honou?rs\b|\b(?:strengths|the points|high(?:ly)? (?:score|rating)|strong (?:score|rating)|rated highly)\b",
+    ),
+    (
+        "top",
+        r"[15](?<![\w.]\d)(?:0{0,2}(?: ?(?:/|out of) ?(?:10|100|5)\b)|00(?: ?%| points\b))|[98](?<![\w.]\d) or (?:higher|more|above)\b|a\+(?<!\wa\+)|\[\[ ?(?:a|b|10|5|1) ?\]\]",
     ),
     (
         "object",
@@ -233,12 +237,13 @@ def find(low: str) -> Iterator[Hit]:
     present = set(_INDEX.candidates(low))
     maybe = {name for number, (name, _) in enumerate(FEATURES) if number in present}
     possible = [row for row in COMBINATIONS if row[3] <= maybe]
-    for name, expression in FEATURES:
+    for name, numbered in groupby(enumerate(FEATURES), key=lambda row: row[1][0]):
         if not possible:
             return
         if name not in maybe or not any(name in row[3] for row in possible):
             continue
-        found = [match.span() for match in islice(expression.finditer(low), _PER_FEATURE)]
+        matches = chain.from_iterable(rule.finditer(low) for at, (_, rule) in numbered if at in present)
+        found = sorted(match.span() for match in islice(matches, _PER_FEATURE))
         if found:
             spans[name] = found
         else:

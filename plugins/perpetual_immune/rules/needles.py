@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 MIN_NEEDLE_CHARS = 2
-GRAM_CHARS = (4, 3)
+GRAM_CHARS = (4,)
 """Lengths of the pieces of a text by which `RuleIndex` finds rules; a needle is filed under one of its pieces."""
 _QUANTIFIER = re.compile(r"[*+?]\??|\{\d*,?\d*\}\??")
 _LITERAL_ESCAPE = re.compile(r"[^A-Za-z0-9]")
