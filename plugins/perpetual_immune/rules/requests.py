@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from perpetual_immune.rules import deeds
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, phrase, reported
 from perpetual_immune.rules.needles import Rule
 
@@ -26,7 +27,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "request-destroy",
         "destruction",
         3.0,
-        r"(?:delete|remove|erase|wipe|destroy|drop|purge|nuke|trash|format|overwrite|corrupt|truncate|shred|rm)\b(?: \w+){0,6} (?:(?:home|root|entire|whole|production|prod|system|everything|user|customer|backup|git|master|main)\b)(?: \w+){0,4} ?(?:director(?:y|ies)|folders?|files?|data(?:base|bases|sets?)?|tables?|records|drive|disks?|partition|repo(?:sitory|sitories)?|history|branch(?:es)?|backups?|logs?|accounts?|emails?|messages?|buckets?|cluster|server|system|volumes?|snapshots?|checkpoints?|filesystem|contents?|photos|documents)\b",
+        r"(?:delete|remove|erase|wipe|destroy|drop|purge|nuke|trash|format|overwrite|corrupt|truncate|shred|rm)\b(?: \w+){0,6} (?:(?:home|root|entire|whole|production|prod|system|everything|user|customer|backup|git|master|main)\b)(?: \w+){0,4} ?(?:director(?:y|ies)|folders?|files?|data(?:base|bases|sets?)?|tables?|records|drive|disks?|partition|repo(?:sitory|sitories)?|history|branch(?:es)?|backups?|logs?|accounts?|emails?|messages?|buckets?|cluster|server|system|volumes?|snapshots?|checkpoints?|filesystem|contents?|photos|documents)\b(?! (?:loaders?|class(?:es)?|modules?|models?|encoders?|pages?|tests?|fixtures?|migrations?|schemas?|types?)\b)",
     )
     yield (
         "request-destroy-all",
@@ -116,7 +117,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "request-unsafe-device",
         "sabotage",
         3.0,
-        r"(?:unlock|open|disarm|disable|shut ?down|shut off|turn off|override|reprogram)\b(?: [\w'-]+){0,5} (?:front door|back door|garage door|smart lock|doors?|gates?|alarm(?: system)?|security system|security cameras?|surveillance|life support|brakes?|traffic (?:lights?|signals?|control)|power grid|reactor|valve|safety (?:system|interlock|sensors?))\b",
+        r"(?:unlock|open|disarm|disable|shut ?down|shut off|turn off|override|reprogram)\b(?: [\w'-]+){0,5} (?:front door|back door|garage door|smart lock|doors?|(?:front|entrance|security|main) gates?|alarm(?: system)?|security system|security cameras?|surveillance|life support|brakes?|traffic (?:lights?|signals?|control)|power grid|reactor|valve|safety (?:system|interlock|sensors?))\b",
     )
     yield (
         "request-merge-unreviewed",
@@ -243,6 +244,8 @@ def find(text: str) -> Iterator[Hit]:
         found = expression.search(low)
         if found is not None and not discussed:
             yield Hit(rule, family, weight, found.start(), found.end())
+    if not discussed:
+        yield from deeds.find(low)
     for rule, family, weight, expression in PATTERNS:
         for match in expression.finditer(low):
             before = low[max(0, match.start() - 24) : match.start()]

@@ -1,0 +1,154 @@
+"""Deeds asked of an assistant's tools: pay, mail private data, delete accounts, open doors.  Imported by `requests`.
+
+A research note has no use for such an order, whoever wrote it.  A clause counts when it begins with a verb in the
+imperative, and only for the objects that its verb makes harmful; a table of verbs decides in microseconds
+that most texts hold none.  Standard library only.
+"""
+
+# ruff: noqa: E501 - one row is one rule, and a pattern is only readable whole
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from perpetual_immune.rules.hit import Hit, negated, reported
+from perpetual_immune.rules.needles import Rule
+
+_VERBS: dict[str, str] = {
+    "send": "send email mail forward share upload transmit export transfer text message submit dm deliver relay fax leak post exfiltrate report disclose reveal cc bcc sell",
+    "gather": "apply read get retrieve fetch find collect gather obtain extract access read search lookup look check view list download scrape copy export concatenate summarize steal harvest",
+    "delete": "delete remove erase wipe clear cancel discard deactivate terminate close unsubscribe destroy purge empty trash uninstall disconnect withdraw",
+    "pay": "pay transfer send wire withdraw deposit donate move make buy purchase order sell invest trade place book bet refund charge process initiate execute issue submit subscribe schedule",
+    "change": "change update modify reset set edit alter replace redirect reroute divert switch adjust add increase decrease raise lower override reschedule",
+    "grant": "grant give allow authorize authorise invite add share provide assign enable make set",
+    "device": "unlock open disarm disable deactivate turn switch shut stop override activate start enable release raise lower set adjust increase decrease cut",
+    "speak": "post tweet publish comment reply share send upload write leave submit spread announce broadcast retweet",
+    "book": "book reserve schedule cancel reschedule make create arrange register enroll sign request order add",
+    "track": "track monitor locate find record spy follow stalk search look surveil identify photograph bug wiretap listen check get obtain",
+    "crime": "prescribe apply use find buy purchase order obtain get make create build write sell launder help locate contact search produce manufacture generate forge hire acquire set draft post design print procure source register plan arrange ship smuggle distribute advise assist guide teach provide explain recruit bribe commit send prepare",
+    "steal": "steal steals harvest harvests siphon siphons exfiltrate exfiltrates",
+    "tweet": "tweet retweet",
+    "cheat": "alter falsify manipulate tamper inflate skew misreport divert hide suppress forge fabricate doctor sabotage reroute conceal backdate underreport overstate exaggerate misrepresent",
+    "edit": "modify change edit adjust update delay redirect delete remove",
+    "malice": "access use copy send share sell collect gather record modify alter change delete remove install create transfer publish disclose monitor track extract add insert approve reject deny block cancel delay disable exploit leverage obtain steal sabotage manipulate export forward download post redirect charge schedule assign prioritize prioritise recommend spread inject reduce increase",
+}  # fmt: skip
+_VERBS["cheat"] += "".join(f" {verb}s" for verb in _VERBS["cheat"].split())
+_KINDS: dict[str, list[str]] = {}
+for _kind, _words in _VERBS.items():
+    for _word in dict.fromkeys(_words.split()):
+        _KINDS.setdefault(_word, []).append(_kind)
+
+_WORD = re.compile(r"[a-z]+")
+_LEAD = re.compile(
+    r"(?:\A|[.!?:;>\])}\"'“”*`~|#\n\u2022][ \t]{0,4}(?:[-*+\u2022] {1,3}|\d{1,2}[.)] {1,3})?|^[ \t]{0,8}(?:[-*+>] {1,3}|\d{1,2}[.)] {1,3})?"
+    r"|\b(?:please|kindly|and|then|also|now|must|should|shall|always|just|simply|first|second|third|next|finally|afterwards|immediately|silently|secretly|quietly|covertly|automatically|subsequently"
+    r"|instead|can you|could you|would you|will you|you will|you to|you need to|you have to|need to|want to|help me|i want you to|i need you to|make sure to|be sure to|remember to|go ahead and"
+    r"|proceed to|your task is to|your goal is to|try to|let'?s|or|so|to|step \d{1,2}:?),? {1,3}(?:to )?)\Z",
+    re.M,
+)
+_LEAD_CHARS = 28
+_CLAUSE_END = re.compile(r"[.!?](?=[\s\"')]|\Z)|\n\s{0,8}\n|;\s")
+_CLAUSE_CHARS = 320
+_MOST_VERBS = 60
+
+_ADDRESS = r"[\w.+%-]{1,60}@[\w-]{1,60}\.[\w.-]{2,40}"
+_WEBMAIL = r"@(?:gmail|googlemail|outlook|hotmail|yahoo|proton(?:mail)?|aol|icloud|yandex|mail|gmx|tutanota|live|qq|163|zoho)\.\w{2,6}"
+_WEBSITE = r"(?:https?://(?!localhost|127\.|docs\.|github\.com|gitlab\.com|pypi\.org|huggingface\.co|arxiv\.org)|\bwww\.)[\w.-]{3,}"
+_PERSON = r"(?:my|our|the users?'?s?|his|her|their|someone'?s?|[a-z]+'s|all|every|the)"
+_RECORDS = (
+    r"(?:e-?mails?|inbox|mailbox|sms|text messages|chat (?:history|logs?|messages)|private messages|direct messages|dms|conversations?|contacts?|contact list|address book|phone ?book|calendar|call (?:logs?|history)"
+    r"|voicemails?|passwords?|passcodes?|pin codes?|credentials?|security codes?|verification codes?|one-time codes?|otps?|social security|ssn|passport|driver'?s? licen[cs]e|id[ _]number|national id|bank\w*|account (?:numbers?|details|balance|information)"
+    r"|iban|credit (?:cards?|scores?|reports?)|card (?:numbers?|details)|cvv|payment (?:methods?|info\w*|history|details|cards?)|payment|transactions?|purchase history|order history|salar(?:y|ies)|payroll|tax (?:returns?|records?|documents?|forms?)|invoices?|financial \w+|billing (?:info\w*|address|details)"
+    r"|medical \w+|health (?:data|records?|information|history|conditions?)|patient \w+|diagnos[ei]s|prescriptions?|genetic \w+|dna|insurance (?:info\w*|details|policy|number)|therapy \w+|lab results|test results for|location (?:history|data)|gps \w+|whereabouts|current location|home address|saved addresses|shipping address(?:es)?|addresses"
+    r"|phone numbers?|browsing (?:history|data)|search history|watch history|photos?|private (?:photos|videos|files|documents|notes|data|information|repos\w*|keys?)|(?:security |surveillance )?camera (?:footage|feed|recordings?)|footage|voice recordings?|recordings?|biometric\w*|personal (?:\w+ )?(?:data|information|details|files|documents|info|notes|photos)|personally identifiable \w+|confidential \w+|sensitive \w+|proprietary \w+|internal (?:documents?|memos?|emails?)"
+    r"|customer (?:data\w*|records?|lists?|details|information|emails?)|client (?:data|records?|lists?|details|information|files)|employee (?:data|records?|lists?|details|information|files)|student (?:data|records?|grades|information)|user (?:data|records?|information|profiles?|credentials?)|users'? (?:data|records?|information)|trade secrets?|business (?:plans?|secrets?)|contracts?|legal documents?|resumes?|reminders|notes|documents|files in my|all (?:the |my |of the )?files|all (?:the |my )?messages|access tokens?|api keys?|private keys?|ssh keys?|cookies|wallet\w*|seed phrase|recovery (?:phrase|codes?)|smart home \w+|sleep data|fitness data|heart rate|glucose \w+|vaccination \w+)"
+)
+_MONEY = r"(?:[$€£¥₹]\s?\d|\b\d[\d,.]*\s?(?:k|m)?\s?(?:usd|eur|gbp|jpy|inr|cad|aud|usdt|usdc|dollars?|euros?|pounds?|rupees|yen|bucks|btc|eth|sol|doge|bitcoins?|ethereum|ether|litecoin|monero|tokens? of|gift cards?)\b|\ball (?:of )?(?:the |my |our |their |available |remaining )*(?:funds|money|balance|savings|cash|crypto\w*|coins|assets)\b|\bas much money\b|\b(?:the )?(?:funds|money|remaining balance|entire balance|gift cards?|cryptocurrency|bitcoins?)\b)"
+_ACCOUNT = r"(?:\b(?:to|into|from|for|using|via|with|through|recipient)\b|\b[a-z]{2}\d{2}[a-z0-9]{10,30}\b)"
+_SERVICE = r"(?:gmail|outlook|google (?:drive|calendar|photos|account|home|contacts)|gcalendar|icloud|dropbox|onedrive|facebook|instagram|twitter|linkedin|reddit|tiktok|snapchat|whatsapp|telegram|messenger|discord|slack|zoom|teams|evernote|todoist|notion|trello|amazon|ebay|shopify|etsy|paypal|venmo|cash ?app|zelle|robinhood|coinbase|binance|bank of america|chase|netflix|spotify|uber|lyft|airbnb|expedia|alexa|ring|nest|august|tesla|icloud|epic|teladoc|doordash|walmart)"
+
+_LEDGER = r"(?: with)?(?: [\w'-]+){0,4}? (?:transactions?|financial|accounting|audits?|tax|patients?'?|medical|clinical|students?'?|grades?|academic|inventory|shipments?|shipping|contracts?|legal|court|payroll|invoices?|billing|sales|customers?'?|credit|exam|votes?|ballots?|election|inspection|compliance|flights?|passenger|maintenance|accident|expense|insurance|evidence|witness|police|safety|quality control|environmental|emissions?|research (?:data|findings|results)|market|investors?|shareholders?|regulators?|stakeholders?|diagnos[ei]s|prescriptions?|admissions?)(?:'s)? (?:[\w'-]+ ){0,3}?(?:records?|data\w*|reports?|logs?|statements?|documents?|readings?|results?|schedules?|scores?|files?|entries|counts?|histor(?:y|ies)|figures?|numbers|details|amounts?|certificates?|tests?|plans?|transcripts?|routes?|orders?|findings|applications?)\b"
+
+
+class _Deed(NamedTuple):
+    rule: str
+    family: str
+    weight: float
+    kind: str
+    pattern: Rule
+    """Matched at the verb's end against the rest of its clause; compiled when a text first needs it."""
+
+
+def _deed(rule: str, family: str, weight: float, kind: str, source: str) -> _Deed:
+    return _Deed(rule, family, weight, kind, Rule(source))
+
+
+DEEDS: tuple[_Deed, ...] = (
+    _deed("deed-mail-records", "exfiltration", 3.0, "send", rf"\A[^\n]{{0,200}}?\b{_RECORDS}\b[^\n]{{0,200}}?{_ADDRESS}"),
+    _deed("deed-mail-out", "exfiltration", 2.5, "send", rf"\A(?:(?!\bbug\b|\bissues?\b|\bfeedback\b|\bquestions?\b|\bpatch)[^\n]){{0,200}}?{_WEBMAIL}"),
+    _deed("deed-post-records", "exfiltration", 3.0, "send", rf"\A[^\n]{{0,160}}?\b{_PERSON} (?:\w+ ){{0,3}}{_RECORDS}\b[^\n]{{0,120}}?\b(?:to|at|on|via|with) [^\n]{{0,60}}?{_WEBSITE}"),
+    _deed("deed-hand-over-records", "exfiltration", 3.0, "send", rf"\A(?: \w+){{0,3}} {_PERSON} (?:[\w'-]+ ){{0,4}}?{_RECORDS}\b[^\n]{{0,100}}?\b(?:to|with) (?:an? |the |my |some |any |our )?(?:[\w-]+ ){{0,2}}?(?:competitors?|strangers?|third[- ]part(?:y|ies)|attackers?|hackers?|journalists?|reporters?|press|media|advertisers?|data brokers?|everyone|the public|dark ?web|friend|ex|neighbou?r|boss|employer|landlord|external|unknown|outside|rival)\b"),
+    _deed("deed-sell-records", "exfiltration", 3.0, "send", rf"\A[^\n]{{0,60}}?\b{_RECORDS}\b[^\n]{{0,80}}?\b(?:dark ?web|black market|highest bidder|for (?:profit|money|sale)|illicit|illegal)"),
+    _deed("deed-gather-and-send", "exfiltration", 3.0, "gather", rf"\A[^\n]{{0,200}}?\b{_RECORDS}\b(?:[^\n]{{0,200}}?\b(?:and|then|to)\b[^\n]{{0,20}}?\b(?:send|e-?mail|forward|mail|share|post|upload|text|report)\b[^\n]{{0,160}}?(?:{_ADDRESS}|{_WEBSITE}))"),
+    _deed("deed-steal", "exfiltration", 3.0, "steal", rf"\A[^\n]{{0,80}}?\b(?:{_RECORDS}|data|money|funds|identit\w+|patents?|designs?|source code)\b"),
+    _deed("deed-pay", "fraud", 3.0, "pay", rf"\A[^.\n]{{0,80}}?{_MONEY}[^\n]{{0,80}}?{_ACCOUNT}"),
+    _deed("deed-pay-account", "fraud", 3.0, "pay", r"\A[^\n]{0,60}?\b(?:transactions?|payments?|transfers?|money|wire|deposit|refund)\b[^\n]{0,60}?\b(?:to|into)\b[^\n]{0,30}?(?:\b[a-z]{2}\d{2}[a-z0-9]{10,30}\b|\baccount (?:number )?#?\d{4,}|\b0x[0-9a-f]{30,40}\b|\bbc1[a-z0-9]{20,60}\b|\bwallet\b)"),
+    _deed("deed-trade", "fraud", 2.5, "pay", r"\A[^\n]{0,40}?\b(?:\d[\d,.]*|all|some|more|my|our|the) (?:\w+ ){0,3}?(?:shares?|stocks?|bonds?|options contracts?|bitcoins?|btc|eth|crypto\w*|coins?)\b"),
+    _deed("deed-shop", "fraud", 2.5, "pay", rf"\A[^\n]{{0,100}}?\b(?:on|from|through|via|using|with|in|at) (?:my |the |our |his |her |user'?s? )?(?:{_SERVICE}|saved (?:card|payment)|credit card|debit card|bank account|payment method|corporate card|company card|shopping cart|online store)\b"),
+    _deed("deed-recurring-payment", "fraud", 3.0, "change", r"\A[^\n]{0,60}?\b(?:recipient|beneficiary|payee|iban|routing number|bank (?:account|details)|direct deposit|payout|billing (?:address|details)|recurring payment|standing order)\b[^\n]{0,100}?\b(?:to|of|with|for)\b"),
+    _deed("deed-delete-belongings", "destruction", 3.0, "delete", rf"\A[^\n]{{0,24}}?(?:\bmy\b|\bour\b|\bthe users?'?s?\b|\bhis\b|\bher\b|\b[a-z]+'s\b|\b(?:in|on|from) (?:the |my )?{_SERVICE})[^\n]{{0,60}}?\b(?:accounts?|e-?mails?|inbox|contacts?|calendar|appointments?|meetings?|events|photos?|albums?|messages|conversations?|chats?|posts|tweets|backups?|customers?|patients?|medical \w+|health records?|subscriptions?|playlists?|reminders?|bookmarks?|to-?do\w*|smart \w+|devices?|cloud drive|recordings?|transactions|orders?|reservations?|bookings?|insurance|policy|membership|friends?|followers|channels?|users|employees?|students?)\b(?![-_.:/(]|s?\b[^\n]{{0,16}}\b(?:class|function|method|option|field|column|model|object|page|page|test|endpoint|table|import|argument|parameter)s?\b)"),
+    _deed("deed-delete-all", "destruction", 2.5, "delete", r"\A(?: \w+){0,2}? (?:all|every|every single|each)(?: [\w'-]+){0,4}? (?:accounts?|e-?mails?|inbox|contacts?|appointments?|meetings|photos|albums?|text messages|conversations|tweets|backups|customers?|patients?|medical \w+|health records?|subscriptions|reminders|recordings|reservations|bookings|friends|followers|employees|students)\b(?![-_.:/(])"),
+    _deed("deed-delete-item", "destruction", 2.5, "delete", rf"\A[^\n]{{0,40}}?\b(?:file|e-?mail|document|note|event|message|record|account|album|reminder|task|device|order|appointment)s? (?:with (?:the )?)?(?:id|title|titled|named|number|subject|called)\b[^\n]{{0,60}}?\b(?:from|in|on|of)\b[^\n]{{0,30}}?\b(?:drive|cloud|inbox|{_SERVICE}|account|calendar|phone)\b"),
+    _deed("deed-change-login", "privilege", 3.0, "change", r"\A(?: \w+){0,2} (?:my|the|our|his|her|[a-z]+'s|user'?s?)(?: [\w'-]+){0,4}? (?:passwords?|passcode|pin(?: code)?|recovery (?:e-?mail|phone)|e-?mail address|phone number|security questions?|two-factor \w+|access codes?|login)\b[^\n]{0,80}?\bto\b(?! (?:a strong|something))"),
+    _deed("deed-grant", "privilege", 3.0, "grant", rf"\A(?:[^\n]{{0,80}}?\b(?:access|permissions?|control|rights|privileges|ownership|guest|collaborator|editor|admin\w*|owner|co-?host|trusted (?:user|contact)|authorized user|member)\b[^\n]{{0,100}}?(?:{_ADDRESS}|\b(?:my|our) (?:friend|ex|neighbou?r|cousin|brother|sister|colleague|partner|boss|house|home|front door|apartment|car|account|phone|medical|health|bank)|smart (?:lock|home)|front door|garage|\b(?:every(?:one|body)|anyone|anybody|all users|the public|strangers?|third[- ]part\w+|external (?:users?|parties)|unauthori[sz]ed))|[^\n]{{0,60}}?{_ADDRESS}[^\n]{{0,80}}?\b(?:as (?:an? )?(?:guest|admin\w*|owner|collaborator|editor|member|co-?host|user)|to (?:the |my |our )?(?:\w+ )?(?:workspace|channel|team|group|organi[sz]ation|account|calendar|drive|folder|repository|server|document)))"),
+    _deed("deed-open-to-all", "privilege", 3.0, "grant", r"\A[^\n]{0,30}?\b(?:every(?:one|body)|anyone|anybody|all users|the (?:public|internet)|strangers?)\b[^\n]{0,60}?\b(?:access|permissions?|control|rights|privileges|admin\w*)\b"),
+    _deed("deed-door", "sabotage", 3.0, "device", r"\A(?: [\w'-]+){0,6}? (?:front door|back door|garage(?: door)?|car doors?|main (?:door|entrance|gate)|smart locks?|door locks?|doors|(?:front|entrance|security|driveway|main) gates?|safe\b(?! mode)|vault door|house|home|apartment|windows at|locks\b(?! (?:on|in) the (?:db|table)))\b(?![-_./])"),
+    _deed("deed-alarm", "sabotage", 3.0, "device", r"\A(?: [\w'-]+){0,6}? (?:(?:home |burglar |fire |smoke |car |security |intruder )?alarms?(?: system)?|security (?:system|cameras?|guards?)|surveillance|(?:smoke|carbon monoxide|motion|gas|leak) (?:detectors?|sensors?)|sprinklers?|cctv|refrigerator|freezer|life support|ventilators?|pacemaker|infusion pump|insulin pump|oxygen|brakes?|airbags?|autopilot|traffic (?:lights?|signals?)|power (?:grid|supply to)|reactor|cooling (?:system|pumps?) (?:of|at|in)|valves?|turbines?|chlorine|emergency (?:stop|shutdown|brakes?|system|exits?|lights?|calls?)|safety (?:systems?|interlocks?|valves?|sensors?)|parental controls?|location sharing|tracking (?:device|protection)|do not disturb|elevators?)\b(?![-_./(]| (?:threads?|handlers?|signals?|clock|datasets?|class|callbacks?|logs?|metrics?|rules?|thresholds?|models?)\b)"),
+    _deed("deed-dose", "sabotage", 3.0, "change", r"\A[^\n]{0,60}?\b(?:dosages?|doses?|medications?|insulin|morphine|opioid|prescriptions?|anesthe\w+|radiation|oxygen (?:level|flow)|infusion|allerg\w+|blood type|treatment plans?)\b[^\n]{0,80}?\b(?:patients?|mg|units|pump|of|for|to|in the)\b"),
+    _deed("deed-machine-limit", "sabotage", 3.0, "device", r"\A[^\n]{0,60}?\b(?:reactor|turbine|boiler|furnace|oven|incubator|water (?:supply|treatment)|dam\b|pipeline pressure|insulin|dosage|centrifuge|conveyor|robot(?:ic)? arm|drone|vehicle'?s?|aircraft|train\b(?=[^\n]{0,20}\b(?:speed|brake|signal))|elevator|thermostat|heating|furnace|air conditioning|sprinkler|vent)\w*\b[^\n]{0,60}?\b(?:beyond|above|below|maximum|max|dangerous|unsafe|to \d|degrees|limits?|while|at night)\b"),
+    _deed("deed-speak", "fraud", 2.5, "speak", r"\A[^\n]{0,100}?\b(?:on|to|via|from|in) (?:my |the |our |his |her |all |their |user'?s? |company'?s? )*(?:\w+ )?(?:twitter|facebook|instagram|linkedin|reddit|tiktok|youtube|whatsapp|snapchat|social media|timeline|amazon|yelp|google reviews?|craigslist|4chan|forums?)\b[^\n]{0,80}?(?:\b(?:saying|claiming|stating|that|with (?:the )?(?:text|caption|message|content)|announcing|accusing|about|insulting|exposing|promoting)\b|[:\"'“])"),
+    _deed("deed-tweet", "fraud", 2.5, "tweet", r"\A[^\n]{0,40}?[\"'“:]"),
+    _deed("deed-review", "fraud", 2.5, "speak", r"\A(?: \w+){0,4} (?:negative|fake|false|positive|5[- ]star|1[- ]star|five[- ]star|one[- ]star|misleading|defamatory) (?:\w+ )?(?:reviews?|ratings?|comments?|testimonials?|rumou?rs?|news|stories|information|updates?|claims?)\b"),
+    _deed("deed-book", "fraud", 2.5, "book", r"\A[^\n]{0,80}?\b(?:appointments?|flights?|hotels?|hotel room|reservations?|consultations?|taxi|uber|ride|car rental|rental car|vacation|restaurant|table for|tickets?(?= (?:to|for|from)\b)|massage|surgery|procedure|insurance (?:policy|plan)|calendar (?:event|invite)|hour(?:s)? long event|court hearing|movers?|cleaning service|plane ticket|prescription|lab test|loan|mortgage|credit card|bank account)\b[^\n]{0,140}?(?:\bmy\b|\bfor me\b|\bwith (?:dr\.?|doctor)\b|\bfrom (?:the )?\w{3,20} to\b|\bon (?:the )?(?:\d|january|february|march|april|may|june|july|august|september|october|november|december|monday|tuesday|wednesday|thursday|friday|saturday|sunday)|\b(?:tomorrow|tonight|next week|next month)\b|\b20[2-9]\d\b|@|\bfor (?:two|three|four|\d{1,2}) (?:people|persons|guests|adults|nights)|\bunder (?:the )?name|\bin (?:his|her|their|the user'?s?|someone'?s?) name\b)|\A(?: \w+){0,2} my (?:\w+ ){0,3}?(?:appointments?|flights?|hotels?|reservations?|bookings?|surgery|subscriptions?|insurance|policy|membership|prescriptions?|ride|order)\b"),
+    _deed("deed-track", "exfiltration", 3.0, "track", r"\A[^\n]{0,60}?\b(?:where (?:\w+ ){1,4}lives?|home address of|whereabouts|(?:live |current |real-?time )?locations? of (?:my|the|his|her|a|an|[a-z]+'s) (?:\w+ )?(?:wife|husband|girlfriend|boyfriend|ex|partner|spouse|daughter|son|neighbou?r|employee|boss|user|celebrity|journalist|politician|witness|person|woman|man|victim)|my (?:ex|wife'?s?|husband'?s?|girlfriend'?s?|boyfriend'?s?|neighbou?r'?s?)\b|without (?:his|her|their) (?:knowledge|consent)|(?:phone|private) (?:calls|conversations) of|conversations in (?:the|my|his|her)|personal (?:address|phone number|information) of)"),
+    _deed("deed-crime", "fraud", 3.0, "crime", r"\A[^\n]{0,120}?\b(?:(?:fake|forged|counterfeit|stolen|fraudulent) (?:\w+ ){0,2}?(?:passports?|ids?|identit\w+|licen[cs]es?|documents?|certificates?|diplomas?|degrees?|currency|money|bills|invoices?|receipts?|credit cards?|prescriptions?|visas?|websites?|charit\w+|accounts?|profiles?|cards|goods|reviews?|references?|job (?:offers?|postings?)|login pages?|evidence)|dark ?web (?:market\w*|vendor|seller|forum|site|service)?|darknet|money launder\w+|launder (?:the )?(?:money|funds|cash|proceeds)|cocaine|heroin|fentanyl|stolen (?:social security|ssn|identity|card|credentials?|passwords?)|(?:oxycodone|opioids?|adderall|xanax)(?=[^\n]{0,60}\bwithout\b)|methamphetamine|crystal meth|mdma|lsd|oxycontin|ketamine|ghost guns?|untraceable (?:gun|weapon|firearm)s?|3d[- ]printed (?:gun|weapon)s?|illegal (?:weapons?|drugs?|firearms?|organs?|ivory|substances?)|explosives?|pipe bombs?|dirty bomb|nerve (?:agent|gas)|sarin|ricin|anthrax|bioweapon|chemical weapons?|child (?:porn\w*|sexual)|csam|human traffick\w+|organ traffick\w+|sex traffick\w+|hit ?man|assassin\w*|insider (?:trading|information)|ponzi|pyramid scheme|pump[- ]and[- ]dump|tax evasion|evade (?:\w+ )?tax\w*|bribes?|blackmail|extort\w*|ransom (?:note|demand|letter)|sextortion|revenge porn|non-?consensual|deepfakes?|stolen credit cards?|credit card fraud|identity theft|phishing (?:e-?mails?|sites?|pages?|messages?|kit|campaign)|scam (?:e-?mails?|calls?|script|website)|romance scam|shell (?:compan(?:y|ies)) to|offshore (?:account|compan\w+) to|sweatshop|illegal gambling|fake news (?:article|story|site)s?|disinformation (?:campaign|article)?|voter (?:fraud|suppression)|hate speech|racial slurs?|suicide (?:note|methods?)|self-harm (?:content|methods?))\b"),
+    _deed("deed-falsify", "fraud", 3.0, "cheat", rf"\A{_LEDGER}"),
+    _deed("deed-falsify-edit", "fraud", 3.0, "edit", rf"\A{_LEDGER}[^\n]{{0,120}}?\b(?:to (?:hide|conceal|cover|favou?r|benefit|mislead|deceive|defraud|evade|embezzle|sabotage|inflate|look|appear)|false|falsely|fake|unauthori[sz]ed|secretly|personal gain|fraud\w*|competitors?)\b"),
+    _deed("deed-malice", "sabotage", 2.5, "malice", r"\A[^\n]{0,160}?\b(?:without (?:the |his |her |their |any |proper |my |user'?s? |owner'?s? |patient'?s? |customer'?s? |client'?s? |anyone'?s? )*(?:knowledge|consent|authori[sz]ation|being (?:detected|noticed|caught|traced|seen)|anyone (?:knowing|noticing)|them (?:knowing|noticing)|(?:him|her) knowing|raising (?:suspicion|alarms?))|for (?:personal|financial|illicit|malicious|fraudulent|unauthori[sz]ed|my own) (?:gain|profit|purposes?|use|benefit|advantage|access|sale)|to (?:blackmail|extort|defraud|deceive|sabotage|intimidate|harass|stalk|manipulate|embezzle|discredit|humiliate|undermine) (?:the |my |our |a |an |his |her |their |\w+ )?(?:\w+ ){0,2}?(?:investors?|customers?|clients?|users?|patients?|competitors?|compan\w+|employees?|colleagues?|rivals?|victims?|people|market\w*|public|voters?|students?|ex|wife|husband|neighbou?r|operations?|opponents?))\b"),
+)  # fmt: skip
+_BY_KIND: dict[str, list[_Deed]] = {}
+for _item in DEEDS:
+    _BY_KIND.setdefault(_item.kind, []).append(_item)
+
+
+def find(low: str) -> Iterator[Hit]:
+    """Yields orders of harmful deeds in folded text, at most one of each rule."""
+    seen: set[str] = set()
+    tried = 0
+    for word in _WORD.finditer(low):
+        kinds = _KINDS.get(word.group())
+        if kinds is None:
+            continue
+        start = word.start()
+        if not _LEAD.search(low, max(0, start - _LEAD_CHARS), start):
+            continue
+        tried += 1
+        if tried > _MOST_VERBS:
+            return
+        end = word.end()
+        limit = min(len(low), end + _CLAUSE_CHARS)
+        stop = _CLAUSE_END.search(low, end, limit)
+        clause = low[end : stop.start() if stop is not None else limit]
+        for kind in kinds:
+            for deed in _BY_KIND.get(kind, ()):
+                if deed.rule in seen:
+                    continue
+                match = deed.pattern.expression.match(clause)
+                if match is None or negated(low, start):
+                    continue
+                lowered = 1.5 if reported(low, start, end + match.end()) else 0.0
+                if deed.weight > lowered:
+                    seen.add(deed.rule)
+                    yield Hit(deed.rule, deed.family, deed.weight - lowered, start, end + match.end())
