@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from perpetual.toolkit.late_pattern import late_pattern
 from perpetual_redaction.token_formats import FORMATS, TokenFormat
+from perpetual_redaction.vendor_formats import VENDOR_FORMATS
 
 __all__ = ["Secret", "entropy", "find_secrets", "find_tokens", "is_placeholder", "places"]
 
@@ -32,10 +33,10 @@ class Secret(NamedTuple):
 
 
 PLACEHOLDER = late_pattern(
-    r"(?-i:x{4,}|X{4,})|\*{3,}|\.{3,}|_{4,}|-{6,}|#{3,}|<[^>]*>|\$\{|\$\(|\{\{|%\(|%[A-Z_]{3,}%|^\$|^\{|^\[|^<|^%|^@\{|^&|^env[.:]|change.?(?:me|it|this)"
-    r"|your|(?<![a-z])my[_-]|exampl|dummy|fake|sampl|placeholder|redacted|removed|masked|hidden|insert|replace|todo|fixme|foo|bar(?![a-z0-9])"
-    r"|deadbeef|1234567890|01234567|abcdefgh|qwerty|lorem|some[_-]|here$|test.?(?:token|key|secret|pass)|secret.?(?:here|key$|value)"
-    r"|(?:^|[_-])(?:token|password|passwd|secret|apikey|api[_-]key|value)$|not[_-]?a[_-]?|none|null|undefined|true|false|n/a"
+    r"(?-i:x{4,}|X{4,})|\*{3,}|\.{3,}|_{4,}|-{6,}|#{3,}|<[^>]*>|\$\{|\$\(|\{\{|%\(|%[A-Z_]{3,}%|^\$|^\{|^\[|^<|^%|^@\{|^&|^`|^env[.:]|change.?(?:me|it|this)"
+    r"|(?<![a-z0-9])(?:your|fake|foo|todo|none|null|true|false|sampl|dummy)|your[_-]|(?<![a-z])my[_-]|exampl|placeholder|redacted|removed|masked|hidden|insert|replace|fixme|(?<![a-z0-9])bar(?![a-z0-9])"
+    r"|deadbeef|1234567890|01234567|abcdefgh|qwerty|lorem|(?<![a-z0-9])some[_-]|[_ -]here$|^here$|test.?(?:token|key|secret|pass)|secret.?(?:here|key$|value)"
+    r"|(?:^|[_-])(?:token|password|passwd|secret|apikey|api[_-]key|value)$|not[_-]a[_-]|undefined|^n/a"
     r"|os\.environ|getenv|process\.env|secrets\.|vault:|ssm:|arn:|keyring|get_secret|settings\.|config\.|self\.|args\.|request\.|params",
     re.I,
 )
@@ -125,19 +126,44 @@ def _generic_secret(key: str, value: str, quoted: bool, line: str) -> bool:
     if not quoted and _CODE.search(value):
         return False
     if password:
-        if not quoted and (value.isalpha() or len(value) < 6):
+        if not quoted and (len(value) < 6 or (value.isalpha() and not _is_setting(line))):
             return False
         if digits and _classes(value) >= 2:
             return len(value) >= 6
+        if value.isalpha() and value.islower():
+            return len(value) >= 8 and value not in _WORDS_FOR_VALUES and entropy(value) >= 2.5
         return quoted and len(value) >= 6 and _classes(value) >= 2 and not _CODE.search(value)
     if _DIGEST.fullmatch(value) or _UUID.fullmatch(value):
         return _STRONG_KEY.search(key) is not None and entropy(value) > 2.5
+    if quoted and len(value) >= 24 and _classes(value) >= 3 and digits >= 3 and entropy(value) >= 4:
+        return True
     if _CODE.search(value) or len(value) < 10 or digits < 2:
         return False
     mixed = _classes(value) >= 2 and not re.fullmatch(r"[a-z]+[-_.]?v?\d{1,4}", value, re.I)
-    separate = re.split(r"[-_./:]", value)
-    worded = len(separate) >= 3 and sum(part.isalpha() or part.isdigit() for part in separate) == len(separate)
-    return mixed and not worded and entropy(value) >= (2.9 if len(value) < 16 else 3.2)
+    return mixed and not _is_worded(value) and entropy(value) >= (2.9 if len(value) < 16 else 3.2)
+
+
+_SETTING = late_pattern(r"\s{0,16}(?:[A-Z][A-Z0-9_]{2,40}=|[a-z][\w.-]{2,40}(?:: |=))\S+\s{0,4}\Z")
+_WORDS_FOR_VALUES = frozenset(
+    re.findall(
+        r"\w+",
+        "required optional password username database postgres postgresql mongodb credential credentials disabled enabled default unlimited "
+        "plaintext cleartext encrypted hashed anonymous supplied provided external internal keyboard interactive private hostname sensitive "
+        "unsupported incorrect expected variable argument parameter property attribute function callback generated automatic disclosed "
+        "administrator mandatory validate validation encoding encoded notempty inherit prompt protected passphrase passwords unchanged",
+    )
+)
+
+
+def _is_setting(line: str) -> bool:
+    """Returns whether the line is nothing but one name and one value, as in a file of settings."""
+    return _SETTING.match(line) is not None
+
+
+def _is_worded(value: str) -> bool:
+    """Returns whether a value is words and numbers joined by signs, such as a name of a run or a version."""
+    parts = re.split(r"[-_./:]", value)
+    return len(parts) >= 3 and all(part.isalpha() or part.isdigit() for part in parts)
 
 
 def _line_of(text: str, start: int, end: int) -> str:
@@ -159,11 +185,24 @@ def _accept(rule: TokenFormat, value: str) -> bool:
         return True
     if rule.rule == "gitea-forgejo-basic":
         return _is_basic_credential(value)
+    if rule.rule.startswith(_FILLED):
+        return entropy(value) >= rule.entropy and not _BLANKED.search(value)
+    if rule.rule == "service-value" and not _UUID.fullmatch(value) and max(map(len, re.split(r"[-_.~+]", value))) < 16:
+        return False
+    if rule.rule.startswith("spoken") and not (any(c.isdigit() for c in value) and _classes(value) >= 2):
+        return False
+    if rule.rule in _DRAWN and (sum(c.isdigit() for c in value) < 3 or _CODE.search(value) or _is_worded(value)):
+        return False
     if rule.rule in ("bearer-header", "header-token") and (not any(c.isdigit() for c in value) or "://" in value):
         return False
     return entropy(value) >= rule.entropy and not is_placeholder(value, strict=strict)
 
 
+_FILLED = ("private-key", "twitter-bearer", "firebase", "ssh2-key", "putty")
+"""Rules whose real finds hold long runs of one letter."""
+_BLANKED = late_pattern(r"\.{3,}|\*{3,}|[xX]{8,}|<\w|\[\w")
+_DRAWN = frozenset({"query-secret", "header-value", "service-value"})
+"""Rules whose place alone says little: the value must look drawn at random, too."""
 _STRICT = frozenset(
     {
         "bearer-header",
@@ -177,8 +216,29 @@ _STRICT = frozenset(
         "netrc",
         "mysql-sshpass",
         "kubernetes-secret",
+        "named-value",
+        "element-text",
+        "set-password",
+        "sql-password",
+        "redis-password",
+        "pgpass-line",
+        "sudo-stdin",
+        "windows-password",
+        "literal-secret",
+        "query-secret",
+        "header-value",
+        "service-value",
+        "spoken-password",
+        "spoken-login",
     }
 )
+
+
+_ALL_FORMATS = (*FORMATS, *VENDOR_FORMATS)
+_RULES_OF: dict[str, list[int]] = {}
+for _index, _row in enumerate(_ALL_FORMATS):
+    for _keyword in _row.keywords:
+        _RULES_OF.setdefault(_keyword, []).append(_index)
 
 
 def find_secrets(text: str) -> Iterator[Secret]:
@@ -192,9 +252,9 @@ def find_secrets(text: str) -> Iterator[Secret]:
 def find_tokens(text: str, lower: str | None = None) -> Iterator[Secret]:
     """Yields what is a secret by its published format or by its place; no assignment is looked at."""
     lower = text.lower() if lower is None else lower
-    for rule in FORMATS:
-        if not rule.possible(lower):
-            continue
+    present = {rule for keyword in _RULES_OF if keyword in lower for rule in _RULES_OF[keyword]}
+    for index in sorted(present):
+        rule = _ALL_FORMATS[index]
         for match in rule.pattern.finditer(text):
             if _accept(rule, match.group(1)):
                 yield Secret(rule.rule, match.start(1), match.end(1))
