@@ -241,6 +241,41 @@ for _index, _row in enumerate(_ALL_FORMATS):
         _RULES_OF.setdefault(_keyword, []).append(_index)
 
 
+_COMMON = "etaoinsrhldcumfpgwybv"
+
+
+def _rarest(keyword: str) -> str:
+    """Returns the three neighbouring letters of a keyword that ordinary texts hold least often."""
+    pieces = [keyword[at : at + 3] for at in range(len(keyword) - 2)] or [keyword]
+    return min(pieces, key=lambda piece: sum(26 - _COMMON.find(char) if char in _COMMON else 0 for char in piece))
+
+
+_KEYWORDS_OF: dict[str, list[str]] = {}
+for _keyword in _RULES_OF:
+    _KEYWORDS_OF.setdefault(_rarest(_keyword), []).append(_keyword)
+_SHORT_KEYWORDS = [keyword for keyword in _RULES_OF if len(keyword) < 3]
+
+
+def _keywords_in(lower: str) -> set[str]:
+    """Returns the keywords that a text holds; it is cut into threes once, as there are hundreds of keywords."""
+    pieces = {lower[at : at + 3] for at in range(len(lower) - 2)}
+    found = {keyword for piece in _KEYWORDS_OF.keys() & pieces for keyword in _KEYWORDS_OF[piece] if keyword in lower}
+    return found.union(keyword for keyword in _SHORT_KEYWORDS if keyword in lower)
+
+
+def _matches(rule: TokenFormat, text: str, lower: str, keywords: set[str]) -> Iterator[re.Match[str]]:
+    """Yields the matches of a format; one that begins with its keyword is tried at the keyword's places alone."""
+    if rule.rule != "service-value" or len(lower) != len(text):
+        yield from rule.pattern.finditer(text)
+        return
+    end = 0
+    for at in sorted(places(lower, keywords.intersection(rule.keywords))):
+        match = rule.pattern.match(text, at) if at >= end else None
+        if match is not None:
+            end = match.end()
+            yield match
+
+
 def find_secrets(text: str) -> Iterator[Secret]:
     """Yields the secrets in `text`, each with the span of the secret itself; linear in the text's length."""
     lower = text.lower()
@@ -252,10 +287,10 @@ def find_secrets(text: str) -> Iterator[Secret]:
 def find_tokens(text: str, lower: str | None = None) -> Iterator[Secret]:
     """Yields what is a secret by its published format or by its place; no assignment is looked at."""
     lower = text.lower() if lower is None else lower
-    present = {rule for keyword in _RULES_OF if keyword in lower for rule in _RULES_OF[keyword]}
-    for index in sorted(present):
+    keywords = _keywords_in(lower)
+    for index in sorted({index for keyword in keywords for index in _RULES_OF[keyword]}):
         rule = _ALL_FORMATS[index]
-        for match in rule.pattern.finditer(text):
+        for match in _matches(rule, text, lower, keywords):
             if _accept(rule, match.group(1)):
                 yield Secret(rule.rule, match.start(1), match.end(1))
 

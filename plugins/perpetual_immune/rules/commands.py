@@ -20,7 +20,7 @@ from perpetual_immune.rules.verdicts import judge_line
 
 _OTHER_PROGRAMS = (
     "echo printf ls cd pwd python python3 bash sh zsh xargs parallel ssh busybox sudo doas env eval exec mkdir touch source export tar zip base64 gpg "
-    "make npm node perl ruby php apt apt-get yum dnf brew mkfs wipefs shred kill killall pkill mv tee history unset shutdown reboot halt su nohup "
+    "mysqldump pg_dump pg_dumpall mongodump make npm node perl ruby php apt apt-get yum dnf brew mkfs wipefs shred kill killall pkill mv tee history unset shutdown reboot halt su nohup "
     "timeout watch openssl socat mkfifo awk printenv set powershell cmd reg wmic command builtin nslookup dig hostname whoami id uname trap while for if "
     "mkfs.ext4 insmod truncate fdisk systemctl xmrig hydra sqlmap msfvenom time nice setsid env"
 )
@@ -86,17 +86,23 @@ def _as_hits(line: str, start: int, end: int, added: float) -> Iterator[Hit]:
             yield Hit(rule, family, weight + added, start, end)
 
 
-_TRIGGER = re.compile(
-    r"\b(?:rm|unlink|find|git|dd|chmod|chown|curl|wget|nc|ncat|netcat|scp|rsync|cp|ln|crontab|schtasks|systemctl|service|ufw|iptables|nft|setenforce|cat|less|head|tail"
-    r"|grep|strings|vim?|nano|pip3?|npm|yarn|useradd|usermod|adduser|net|passwd|chpasswd|aws|gcloud|az|kubectl|terraform|docker|helm|gsutil|gh|redis-cli|dropdb|python3?|perl"
-    r"|ruby|node|php|mkfs\S*|wipefs|shred|history|unset|insmod|shutdown|poweroff|halt|reboot|kill|killall|pkill|mv|tee|xmrig|hydra|sqlmap|msfvenom|truncate|tar|zip|base64"
-    r"|openssl|ssh|export|printenv|env|echo|printf|bash|sh|lynx)\b|/dev/(?:tcp|udp|sd|nvme|hd)|>>?\s*[~/.]"
+_TRIGGER_WORDS = JUDGED | frozenset(
+    re.findall(
+        r"\S+",
+        "adduser aws az base64 bash blkdiscard cat chmod chown chpasswd cp cpuminer crontab curl dd dig docker dropdb echo env export fdisk find "
+        "gcloud gh git gpg grep gsutil halt hashcat head helm history hydra init insmod iptables john kexec kill killall kubectl less ln lynx "
+        "mimikatz minerd mkfs msfconsole msfvenom mv nano nc ncat net netcat nft node npm openssl parted passwd perl php pip pip3 pkill poweroff "
+        "printenv printf python python3 reboot redis-cli rm rsync ruby schtasks scp service setenforce sgdisk sh shred shutdown socat sqlmap srm ssh "
+        "strings sysctl systemctl tail tar tee telnet terraform truncate ufw unlink unset useradd usermod vi vim wget wipefs xmrig yarn zip zsh ",
+    )
 )
+_TRIGGER_SIGN = re.compile(r"/dev/(?:tcp|udp|sd|nvme|hd)|>>?\s{0,3}[~/.]|\bmkfs")
+_TOKEN = re.compile(r"[\w.-]+")
 
 
 def find(text: str) -> Iterator[Hit]:
     """Commands of `text` that should not be kept, each weighted by what it does and by where it stands."""
-    if not _TRIGGER.search(text):
+    if _TRIGGER_WORDS.isdisjoint(_TOKEN.findall(text)) and not _TRIGGER_SIGN.search(text):
         return
     lines = [line for line in text.strip().splitlines() if line.strip() and not line.lstrip().startswith(("#", "```"))]
     if lines and len(lines) <= _MOST_LINES_ALONE and all(_is_command_line(_PROMPT.sub("", line)) for line in lines):

@@ -60,6 +60,48 @@ SIGNATURES: tuple[tuple[str, str, float, Rule], ...] = tuple(
             r"\bmsfvenom\b[^\n]{0,40}-p|\bmeterpreter\b[^\n]{0,60}(?:reverse|bind)_|set payload \S+/(?:reverse|bind)",
         ),
         (
+            "reverse-shell",
+            "remote-control",
+            3.0,
+            r"/inet/(?:tcp|udp)/|\bsocket\b[^\n]{0,30}'/bin/(?:ba)?sh|\[socket \$|\b(?:nc|ncat|netcat)\b[^\n]{0,60}\|\s{0,3}/?\S{0,12}(?:ba|z|da)?sh\b|using sockets;[^\n]{0,160}connect\(",
+        ),
+        (
+            "output-in-request",
+            "exfiltration",
+            2.5,
+            r"\b(?:dig|nslookup|drill|whois|finger|rlogin|ping)\b[^\n|;]{0,120}\$\(\s{0,2}(?:cat|base64|env|printenv|whoami|id|hostname|uname|xxd|history|head)\b|\b(?:curl|wget)\b[^\n|;]{0,120}https?://[^\s|;]{0,160}\$\(\s{0,2}(?:cat|base64|env|printenv|whoami|id|xxd|history|head)\b",
+        ),
+        (
+            "shell-escape",
+            "privilege",
+            2.5,
+            r"(?:system|exec\w{0,4}|spawn\w{0,3}|popen)\s?\(?\s?[\[\"'({]{1,3}/bin/(?:ba|da|z)?sh\b|[:!]!?/bin/(?:ba|da|z)?sh\b|checkpoint-action=exec|--to-command=|-exec /bin/(?:ba)?sh\b|:!(?:ba)?sh\b|\bproxycommand=[^\n]{0,20}sh\b|os\.execl\(",
+        ),
+        (
+            "download-and-run",
+            "remote-code",
+            2.5,
+            r"\b(?:curl|wget|fetch|aria2c|iwr|invoke-webrequest|start-bitstransfer|certutil)\b[^\n]{0,160}(?:http://|https?://\d{1,3}\.\d|\.(?:ru|xyz|tk|top|onion|cc|pw|su|cn)/|ngrok|pastebin|evil|attacker|malicious|/tmp/|/dev/shm|%temp%|\$env:temp)[^\n]{0,160}(?:;|&&|\|\|?|\n)\s{0,4}(?:sudo )?[^\n]{0,60}(?:\bchmod \+?[0-7ugoa]{0,4}\+?x|\bchmod [0-7]{3}|\b(?:ba|z|da)?sh [\w./$-]|\bpython3? [\w./$]|\bperl [\w./$]|\./\w|start-process|\bstart \S)",
+        ),
+        (
+            "shell-of-url",
+            "remote-code",
+            3.0,
+            r"(?:\b(?:ba|z|da|k)?sh|\bsource|\beval|(?:^|[;&|\s])\.)\s{1,3}(?:-c\s{1,3})?[\"']?(?:<\(|\$\(|`)\s{0,3}(?:curl|wget|fetch)\b(?![^\n]{0,80}https://(?:astral\.sh|sh\.rustup\.rs|install\.python-poetry|get\.docker\.com|raw\.githubusercontent\.com/(?:homebrew|ohmyzsh|nvm-sh)|pyenv\.run|ollama\.com))",
+        ),
+        (
+            "powershell-send",
+            "exfiltration",
+            2.5,
+            r"\b(?:invoke-webrequest|invoke-restmethod|iwr|irm)\b[^\n]{0,200}(?:-infile|-method\s{1,3}post[^\n]{0,80}(?:get-content|\$env:|gc )|get-content|get-childitem env:)|\b(?:get-content|gc|type)\b[^\n]{0,80}(?:\.ssh|id_rsa|\.aws|sam\b|login data|credentials)",
+        ),
+        (
+            "powershell-rights",
+            "privilege",
+            2.5,
+            r"\bnew-localuser\b|\badd-localgroupmember\b[^\n]{0,60}administrators|set-netfirewallprofile\b[^\n]{0,60}false|\bnew-service\b[^\n]{0,80}-binary|remove-eventlog|disable-windowsoptionalfeature|\bset-itemproperty\b[^\n]{0,120}(?:\\run\b|winlogon|enablelua|disableantispyware)|stop-service\b[^\n]{0,40}(?:windefend|mpssvc|eventlog|sense)|start-process\b[^\n]{0,80}-verb runas[^\n]{0,60}hidden",
+        ),
+        (
             "web-shell",
             "remote-control",
             3.0,
@@ -141,7 +183,7 @@ SIGNATURES: tuple[tuple[str, str, float, Rule], ...] = tuple(
             "command-injection",
             "remote-code",
             2.5,
-            r"(?:^|[\w\"'.=&?])\s?[;|&`]{1,2}\s?(?:cat|id|whoami|ls|wget|curl|nc|bash|sh|ping|sleep|rm|uname|nslookup)\b\s{0,2}(?:/etc/|-[a-z]|http|\$|/bin|%|\{|<)|\$\{?IFS\}?|\{cat,/|cat\$|;\s?cat\s?/etc/",
+            r"(?:^|[\w\"'.=?])[;|&`]{1,2}\s?(?:cat|id|whoami|ls|wget|curl|nc|bash|sh|ping|sleep|rm|uname|nslookup)\b\s{0,2}(?:/etc/|-[a-z]|http|\$|/bin|%|\{|<)|[\w\"'.=&?]\s[;|&]{1,2}\s?(?:cat|ls|ping|nslookup|sleep|id|whoami)\b\s{0,2}(?:/etc/|\$|/bin|%|\{|<)|\$\{?IFS\}?|\{cat,/|cat\$|;\s?cat\s?/etc/",
         ),
         (
             "cloud-metadata",

@@ -216,7 +216,7 @@ ERRANDS: tuple[tuple[str, str, float, Rule], ...] = tuple(
         (
             "errand-shell-in-python",
             "remote-code",
-            1.5,
+            2.0,
             r"python3? -c [\"'][^\n]{0,20}import (?:os|subprocess)[^\n]{0,20}(?:os\.system|subprocess\.|os\.popen)",
         ),
         (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from perpetual_immune.rules.programs import NAMED_PROGRAMS, by_program
 from perpetual_immune.rules.shell import INTERPRETERS, SHELLS, Command, commands
 
 Verdict = tuple[str, str, float]
@@ -76,6 +77,28 @@ _SENDERS = frozenset(
         "host",
     }
 )
+_RAW_SENDERS = frozenset(
+    {"curl", "wget", "nc", "ncat", "netcat", "telnet", "socat", "openssl", "mail", "mailx", "sendmail"}
+)
+_FILE_SOURCES = frozenset(
+    (
+        "cat",
+        "tar",
+        "zip",
+        "gzip",
+        "base64",
+        "xxd",
+        "mysqldump",
+        "pg_dump",
+        "pg_dumpall",
+        "mongodump",
+        "find",
+        "dd",
+        "gpg",
+    )
+)
+MOST_CODE = 2_000
+"""Characters of a one-liner whose quoted strings are read as commands."""
 _INSTALLERS = re.compile(
     r"https://(?:astral\.sh/|(?:www\.)?sh\.rustup\.rs|install\.python-poetry\.org|get\.docker\.com|bootstrap\.pypa\.io/|deb\.nodesource\.com/"
     r"|raw\.githubusercontent\.com/(?:Homebrew|nvm-sh|pypa)/|fnm\.vercel\.app|bun\.sh|deno\.land|get\.pnpm\.io|micro\.mamba\.pm|pixi\.sh|pyenv\.run|ollama\.com/)"
@@ -258,6 +281,8 @@ def _netcat(command: Command) -> Iterator[Verdict]:
         yield "reverse-shell", "remote-control", 3.0
     elif any(_CREDENTIAL_FILE.search(path) for path in command.inputs):
         yield "exfiltrate-credentials", "exfiltration", 3.0
+    elif command.inputs and not re.search(r"localhost|127\.0\.0\.1|-l", " ".join(command.args)):
+        yield "upload-file", "exfiltration", 2.0
 
 
 def _read(command: Command) -> Iterator[Verdict]:
@@ -357,12 +382,33 @@ def _cloud(command: Command) -> Iterator[Verdict]:
         yield "cloud-credentials", "credentials", 2.5
 
 
+_RUNS_SHELL = re.compile(r"system|popen|subprocess|child_process|exec|spawn|shell_exec|passthru|%x|`")
+_LITERAL = re.compile(r"\"([^\"]{4,300})\"|'([^']{4,300})'|`([^`]{4,300})`")
+_OPENS = re.compile(
+    r"(?:open|readFile(?:Sync)?|file_get_contents|File\.read|read_text|slurp|Path)\(\s{0,2}[\"']([^\"'\n]{2,200})[\"']"
+)
+_FETCHES = re.compile(
+    r"exec\([^\n]{0,80}(?:urlopen|requests\.get|httpx|fetch)|eval\([^\n]{0,80}(?:urlopen|requests\.get|file_get_contents\([\"']https?|LWP|open-uri)"
+    r"|(?:urlopen|requests\.get|https?\.get)\([^\n]{0,160}(?:exec|eval|spawn|system)\("
+)
+
+
 def _interpreter(command: Command) -> Iterator[Verdict]:
     for flag, value in zip(command.args, command.args[1:], strict=False):
-        if flag in ("-c", "-e", "-r", "--eval", "-E") and re.search(
-            r"\brm\s+-\w*r\w*f?\w*\s+[/~.*]|rmtree\(\s*['\"][/~]", value
+        if flag not in ("-c", "-e", "-r", "--eval", "-E", "-pe", "-ne", "-m"):
+            continue
+        if re.search(
+            r"\brm\s+-\w*r\w*f?\w*\s+[/~.*]|(?:rmtree|rm(?:dir)?Sync|rm_rf|remove_dir_all)\(?\s?['\"][/~]", value
         ):
             yield "recursive-delete", "destruction", 2.5
+        if _FETCHES.search(value):
+            yield "network-to-shell", "remote-code", 3.0
+        if any(_CREDENTIAL_FILE.search(match.group(1)) for match in _OPENS.finditer(value)):
+            yield "credential-file", "credentials", 2.0
+        if _RUNS_SHELL.search(value):
+            for match in _LITERAL.finditer(value[:MOST_CODE]):
+                for inner in commands(next(text for text in match.groups() if text is not None), 3):
+                    yield from judge(inner)
     if (
         command.program == "python"
         and command.args[:2] == ("-m", "http.server")
@@ -429,7 +475,7 @@ _JUDGES: dict[str, Callable[[Command], Iterator[Verdict]]] = {
     "nc": _netcat, "ncat": _netcat, "netcat": _netcat, "scp": _copy_out, "rsync": _copy_out, "cp": _copy_out, "sftp": _copy_out, "ln": _copy_out,
     "crontab": _schedule, "at": _schedule, "schtasks": _schedule, "systemctl": _service, "service": _service, "ufw": _service,
     "iptables": _service, "ip6tables": _service, "nft": _service, "setenforce": _service,
-    **dict.fromkeys(("cat", "less", "more", "head", "tail", "grep", "strings", "awk", "sed", "vi", "vim", "nano", "bat", "tac", "od", "cut", "type"), _read),
+    **dict.fromkeys(("cat", "less", "more", "head", "tail", "grep", "strings", "awk", "sed", "vi", "vim", "nano", "bat", "tac", "od", "cut", "type", "xxd", "nl", "hexdump", "rev", "sort", "base32", "tail", "view", "emacs", "pr", "fold", "diff"), _read),
     **dict.fromkeys(("pip", "pip3", "npm", "yarn", "pnpm", "uv", "gem", "cargo", "poetry"), _package),
     **dict.fromkeys(("useradd", "adduser", "usermod", "net", "dscl", "passwd", "chpasswd", "visudo"), _account),
     **dict.fromkeys(("aws", "gcloud", "az", "kubectl", "terraform", "docker", "helm", "gsutil", "pulumi", "heroku", "gh", "redis-cli", "dropdb",
@@ -444,6 +490,7 @@ def judge(command: Command) -> Iterator[Verdict]:
     yield from (handler or _misc)(command)
     if handler is not None:
         yield from _misc(command)
+    yield from by_program(command.program, command.args)
     if any(_DISK.match(target) for target in command.targets):
         yield "disk-write", "destruction", 3.0
     if any(_STARTUP_FILE.search(target) for target in command.targets):
@@ -471,6 +518,10 @@ def judge(command: Command) -> Iterator[Verdict]:
     elif runs_input and source.program in ("echo", "printf"):
         for inner in commands(" ".join(source.args), 2):
             yield from judge(inner)
+    if command.program in _RAW_SENDERS and not re.search(r"localhost|127\.0\.0\.1", " ".join(command.args)):
+        posts = command.program not in ("curl", "wget") or re.search(r"@-|-T -|--upload-file -", " ".join(command.args))
+        if posts and source.program in _FILE_SOURCES:
+            yield "upload-pipe", "exfiltration", 2.0
     if command.program in _SENDERS:
         origin: Command | None = source
         while origin is not None:
@@ -494,5 +545,5 @@ def judge_line(line: str) -> list[Verdict]:
     return list(worst.values())
 
 
-PROGRAMS = frozenset(_JUDGES)
+PROGRAMS = frozenset(_JUDGES) | NAMED_PROGRAMS
 """Programs with a judge of their own."""
