@@ -27,7 +27,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "request-destroy",
         "destruction",
         3.0,
-        r"(?:delete|remove|erase|wipe|destroy|drop|purge|nuke|trash|format|overwrite|corrupt|truncate|shred|rm)\b(?: \w+){0,6} (?:(?:home|root|entire|whole|production|prod|system|everything|user|customer|backup|git|master|main)\b)(?: \w+){0,4} ?(?:director(?:y|ies)|folders?|files?|data(?:base|bases|sets?)?|tables?|records|drive|disks?|partition|repo(?:sitory|sitories)?|history|branch(?:es)?|backups?|logs?|accounts?|emails?|messages?|buckets?|cluster|server|system|volumes?|snapshots?|checkpoints?|filesystem|contents?|photos|documents)\b(?! (?:loaders?|class(?:es)?|modules?|models?|encoders?|pages?|tests?|fixtures?|migrations?|schemas?|types?)\b)",
+        r"(?:delete|remove|erase|wipe|destroy|drop|purge|nuke|trash|format|overwrite|corrupt|truncate|shred|rm)\b(?: \w+){0,6} (?:(?:home|root|entire|whole|production|prod|system|everything|user|customer|backup|git|master|main)\b)(?: \w+){0,4} ?(?:director(?:y|ies)|folders?|files?|data(?:base|bases|sets?)?|tables?|records|drive|disks?|partition|repo(?:sitory|sitories)?|history|branch(?:es)?|backups?|logs?|accounts?|emails?|messages?|buckets?|cluster|server|system|volumes?|snapshots?|checkpoints?|filesystem|contents?|photos|documents)\b(?! (?:in the test|of the test|loaders?|class(?:es)?|modules?|models?|encoders?|pages?|tests?|fixtures?|migrations?|schemas?|types?)\b)",
     )
     yield (
         "request-destroy-all",
@@ -99,7 +99,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "request-run-url",
         "remote-code",
         3.0,
-        r"(?:run|execute|install|eval|launch|source)\b[^.\n]{0,40}(?:script|code|binary|payload|installer|package|plugin|extension|file|command)s?\b[^.\n]{0,24}(?:from|at|hosted on|located at|found at)[^\n]{0,12}https?://",
+        r"(?:run|execute|install|eval|launch|source)\b[^.\n]{0,40}(?:script|code|binary|payload|installer|package|plugin|extension|file|command|apps?|apk|application|software|attachment|toolbar)s?\b[^.\n]{0,24}(?:from|at|hosted on|located at|found at)[^\n]{0,12}https?://",
     )
     yield (
         "request-persist",
@@ -117,7 +117,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "request-unsafe-device",
         "sabotage",
         3.0,
-        r"(?:unlock|open|disarm|disable|shut ?down|shut off|turn off|override|reprogram)\b(?: [\w'-]+){0,5} (?:front door|back door|garage door|smart lock|doors?|(?:front|entrance|security|main) gates?|alarm(?: system)?|security system|security cameras?|surveillance|life support|brakes?|traffic (?:lights?|signals?|control)|power grid|reactor|valve|safety (?:system|interlock|sensors?))\b",
+        r"(?:unlock|open|disarm|disable|shut ?down|shut off|turn off|override|reprogram)\b(?: [\w'-]+){0,5} (?:front door|back door|garage door|smart lock|doors?|(?:front|entrance|security|main) gates?|alarm(?: system)?|security system|security cameras?|surveillance|life support|brakes?|traffic (?:lights?|signals?|control)|power grid|reactor|(?:gas|main|fuel|water|relief) valve|safety (?:system|interlock|sensors?))\b",
     )
     yield (
         "request-merge-unreviewed",
