@@ -137,7 +137,7 @@ FORMATS: tuple[TokenFormat, ...] = (
     token_format(
         "mailgun-mailchimp",
         "key- pubkey- -us",
-        LEFT + r"((?:pub)?key-[a-f0-9]{32}|[a-f0-9]{32}-us\d{1,2}|[a-f0-9]{32}-[a-f0-9]{8}-[a-f0-9]{8})" + RIGHT,
+        LEFT + r"((?:pub)?key-[a-f0-9]{32}|[a-z0-9]{32}-us\d{1,2}|[a-f0-9]{32}-[a-f0-9]{8}-[a-f0-9]{8})" + RIGHT,
         3.0,
     ),
     token_format("sendinblue-key", "xkeysib- xsmtpsib-", r"(x(?:key|smtp)sib-[a-f0-9]{64}-[A-Za-z0-9]{16})"),
@@ -222,12 +222,12 @@ FORMATS: tuple[TokenFormat, ...] = (
     token_format(
         "telegram-bot",
         "telegram bot :aa",
-        r"(?<![0-9A-Za-z:])(\d{8,10}:A[A-Za-z0-9_-]{34})(?![A-Za-z0-9_-])",
+        r"(?<![0-9A-Za-z:])(\d{8,10}:[A-Za-z0-9_-]{35})(?![A-Za-z0-9_-])",
         3.0,
     ),
     token_format(
         "discord-token",
-        "discord bot token",
+        ".",  # three parts of fixed lengths: the form tells, whatever stands around it
         r"(?<![\w.-])([MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40})(?![\w.-])",
         3.5,
     ),
@@ -285,7 +285,7 @@ FORMATS: tuple[TokenFormat, ...] = (
         LEFT
         + r"(sm_(?:aat|pat|sat)_[A-Za-z0-9]{16}|[ps]at\.[A-Za-z0-9_-]{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}|s-s4t2(?:ud|af)-[a-f0-9]{64})",
     ),
-    token_format("artifactory-key", "akcp cmvmd", LEFT + r"(AKCp[A-Za-z0-9]{60,75}|cmVmd[A-Za-z0-9]{59})" + RIGHT),
+    token_format("artifactory-key", "akcp cmvmd", LEFT + r"(AKCp[A-Za-z0-9]{16,75}|cmVmd[A-Za-z0-9]{59})" + RIGHT),
     token_format(
         "readme-typeform-openshift",
         "rdme_ tfp_ sha256~",

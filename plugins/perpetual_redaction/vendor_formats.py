@@ -153,6 +153,7 @@ VENDOR_FORMATS: tuple[TokenFormat, ...] = (
         r"\b(?:login|log in|user(?:name)?|admin|account|credentials)\b[^\n]{1,40}?\b(?:password|passwd|pass|pw)\s{1,2}(?=[^\s]{0,40}[A-Z])(?=[^\s]{0,40}[a-z])(?=[^\s]{0,40}\d)([^\s\"'`<>${}(),;=:]{7,40})(?=[.,;)]?(?:\s|$))",
         2.3,
     ),
+    token_format("softlayer-key", "softlayer.com", r"softlayer\.com/soap/v3(?:\.1)?/([a-z0-9]{64})", 3.0),
     token_format("dsn-secret", "sentry.io", r"https://([a-f0-9]{32}:[a-f0-9]{32})@[\w.-]{0,60}sentry\.io", 2.5),
     token_format("query-secret", "?", r"[?&](?:access_token|api_?key|apikey|client_secret|auth_token|token|secret|password|passwd|pwd|private_token|sig|signature|key|appid|subscription-key|x-amz-signature)=([A-Za-z0-9_.~%+/-]{12,400})(?![A-Za-z0-9_.~%+/{<$-])", 3.0, ignore_case=True),
     token_format("header-value", "x-", r"\bx-[\w-]{0,40}(?:key|token|secret|auth)[\"']?\s{0,3}[:=,]\s{0,3}[\"']?([A-Za-z0-9_.~+/=-]{12,400})", 3.0, ignore_case=True),

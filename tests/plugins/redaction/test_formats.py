@@ -35,6 +35,7 @@ TOKENS = (
     "FwoGZXIvYXdzE" + _draw(_ALNUM, 120), "AAAA" + _draw(_ALNUM, 7) + ":" + _draw(_ALNUM, 140),
     "apify_api_" + _draw(_ALNUM, 36), "pk_" + _draw("123456789", 8) + "_" + _draw(string.ascii_uppercase, 32),
     _draw(_ALNUM, 42) + "AzFu" + _draw(_ALNUM, 5) + "==", _draw(_ALNUM, 60) + "/" + _draw(_ALNUM, 25) + "==",
+    "M" + _draw(_ALNUM, 24) + "." + _draw(_ALNUM, 6) + "." + _draw(_ALNUM, 27), _draw(_LOWER, 32) + "-us12",
 )  # fmt: skip
 WRITTEN = (
     "password: correcthorse",
