@@ -111,7 +111,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "request-attack",
         "remote-control",
         3.0,
-        r"(?:hack|ddos|brute[- ]?force|phish|compromise|exploit|break into|infect|hijack|spoof|intercept|sniff|crack|attack|overload|flood|dox|blackmail|extort|scan|launch|perform|carry out|conduct|run)\b(?: [\w'.-]+){0,5} (?:accounts?|passwords?|servers?|websites?|network|wi-?fi|systems?|database|ddos(?: attack)?|denial[- ]of[- ]service(?: attack)?|brute[- ]force(?: attack)?|phishing (?:campaign|attack|emails?)|man-in-the-middle(?: attack)?|sql injection(?: attack)?|router|victims?|infrastructure|traffic control|power grid)\b",
+        r"(?:hack|ddos|brute[- ]?force|phish|compromise|exploit|break into|infect|hijack|spoof|intercept|sniff|crack|attack|overload|flood|dox|blackmail|extort|(?:scan|launch|perform|carry out|conduct|run)(?=\b(?: [\w'.-]+){0,5} (?:ddos|denial|brute|phishing|man-in|sql inj|victims?)))\b(?: [\w'.-]+){0,5} (?:accounts?|passwords?|servers?|websites?|network|wi-?fi|systems?|database|ddos(?: attack)?|denial[- ]of[- ]service(?: attack)?|brute[- ]force(?: attack)?|phishing (?:campaign|attack|emails?)|man-in-the-middle(?: attack)?|sql injection(?: attack)?|router|victims?|infrastructure|traffic control|power grid)\b",
     )
     yield (
         "request-unsafe-device",
