@@ -129,7 +129,7 @@ scope:
 ---
 {body}
 """
-_SOUND = {
+_SOUND: dict[str, dict[str, object]] = {
     "purpose_contract": {"purpose": "p", "success": "s", "out_of_bounds": "o"},
     "user_preference": {"who": "w", "preference": "p", "strength": "should"},
     "skill_card": {"when": "w", "steps": "s", "evidence": "h1", "effect": "e"},
