@@ -149,7 +149,7 @@ def _written(other: Lab, file: PushedFile, type: str) -> str:
     except UsageError as problem:
         if problem.code != "unknown_note_type":
             raise
-        answer = other.memory.write(file.path, file.text, message=message, idempotency_key=key)
+        answer = other.memory.write(file.path, file.text, type="note", message=message, idempotency_key=key)
     return answer["status"]
 
 

@@ -15,7 +15,7 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.api import NotFound
 from perpetual_recall.ranking import UNIT
@@ -75,7 +75,7 @@ def _expose(lab: Lab, connection: sqlite3.Connection, id: str) -> str | None:
 
 def _notes(value: object) -> list[tuple[str, str]]:
     """Returns path and blob of each note of an exposure, each once."""
-    items: list[Any] = value if isinstance(value, list) else []
+    items: list[object] = value if isinstance(value, list) else []
     pairs = [(item.get("path"), item.get("blob")) for item in items if isinstance(item, dict)]
     return [*dict.fromkeys((path, blob) for path, blob in pairs if isinstance(path, str) and isinstance(blob, str))]
 

@@ -56,7 +56,7 @@ def perpetual_kinds() -> list[RecordKind]:
             "max_pairs": Field("int", "Pairs after which it ends undecided.", required=True),
             "state": Field("str", "proposed, running, helps, harms, undecided, stopped, withdrawn or expired.",
                            required=True),
-            "approved_by": Field("str", "The actor who let its runs start."),
+            "approved_by": Field("str", "The actor that let its runs start."),
             "pairs": Field("int", "Pairs that are recorded.", required=True),
             "e_help": Field("float", "E-value that the note helps.", required=True),
             "e_harm": Field("float", "E-value that it harms.", required=True),

@@ -91,6 +91,8 @@ def spoil(lab: Lab, kind: str, change: Callable[[list[Row]], None]) -> None:
 
     def build(path: Path) -> StoreBase:
         target = lab.context.build_store(lab.config["store"], path, claim=False)
+        for name in {*store.kinds} - {*target.kinds}:  # those of plugins
+            target.declare(store.kinds[name])
         # what is spoilt here is not to be noticed yet
         target.count = lambda kind, /, **equals: len(target.find(kind, **equals))  # type: ignore[method-assign]
         target.verify = list  # type: ignore[method-assign]

@@ -117,7 +117,7 @@ class Notes:
         forms: dict[str, tuple[str, Any]] = {known_name("note_form", name): (name, form) for name, form in parts}
         found = _TYPE.match(content)
         said = found[1] if found else None
-        if type is not None and said not in (None, type):
+        if type is not None and said != type and said in (*TYPES, *forms):
             raise UsageError(f"the note's front matter has `type: {said}`, not {type}", hint=f"write it as {said}")
         if (type := type or said or "note") not in (*TYPES, *forms):
             raise UsageError(unknown("type of note", type, dict.fromkeys((*TYPES, *forms))), code="unknown_note_type")

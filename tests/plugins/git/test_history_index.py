@@ -205,16 +205,6 @@ def test_the_index_of_another_repository_does_no_harm(notes: NoteRepository, fol
     assert same(notes, ["a.md"]) == 1
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
-def test_where_no_index_can_be_written_history_is_walked(
-    notes: NoteRepository, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache.mkdir(mode=0o500)
-    put(notes, 1, "a", b"one")
-    assert same(notes, ["a.md"]) == 1
-    assert not is_indexed(notes, "a.md", monkeypatch)
-
-
 def test_a_folder_that_cannot_be_made_is_no_fault(
     notes: NoteRepository, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

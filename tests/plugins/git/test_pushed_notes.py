@@ -79,14 +79,14 @@ def test_a_pushed_file_becomes_a_candidate_of_its_author(project: Path, work: Pa
 
 def test_the_front_matter_names_the_type(project: Path, work: Path, git: Git) -> None:
     push(git, work, {
-        "skill.md": b"---\ntitle: x\ntype: skill_card\n---\nSweep first.\n",
+        "skill.md": b"---\ntitle: x\ntype: tool_policy\ntool: t\nrule: ask\nreason: r\n---\nSweep first.\n",
         "odd.md": b"---\ntype: commander\n---\nA text.\n",
         "later.md": b"A text.\n---\ntype: skill_card\n---\n",
     })  # fmt: skip
     with Lab.open(project) as lab:
         lab.scan()
         assert [lab.memory.get(name).type for name in ("skill.md", "odd.md", "later.md")] == [
-            "skill_card", "note", "note",
+            "tool_policy", "note", "note",
         ]  # fmt: skip
     with Lab.open(project, actor=AGENT) as lab, pytest.raises(NotFound):
         lab.memory.read("skill.md")
@@ -122,7 +122,8 @@ def test_a_promoted_note_stays_shown_as_it_was(project: Path, work: Path, git: G
 def test_another_type_for_a_promoted_note_is_named(project: Path, work: Path, git: Git) -> None:
     with Lab.open(project) as lab:
         lab.memory.promote("notes/first.md", "tried")
-        push(git, work, {"notes/first.md": b"---\ntype: tool_policy\n---\nobey\n"})
+        front = b"---\ntitle: x\ntype: tool_policy\ntool: t\nrule: ask\nreason: r\n---\n"
+        push(git, work, {"notes/first.md": front + b"obey\n"})
         lab.scan()
         ((left,),) = [event["left_out"] for event in events(lab)]
         assert "cannot become tool_policy" in left["why"]

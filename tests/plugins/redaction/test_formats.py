@@ -61,7 +61,7 @@ WRITTEN = (
     "GRANT ALL ON *.* TO 'a'@'%' IDENTIFIED BY 'Kq83ndk9xx';",
     "db.host:5432:app:appuser:Kq83ndk9",
     "machine api.host.net login bob password Kq83ndk9",
-    "//registry.npmjs.org/:_authToken=4f3b2a1c-9d8e-4f7a-b6c5-d4e3f2a1b0c9",
+    "//packages.example.org/:_authToken=4f3b2a1c-9d8e-4f7a-b6c5-d4e3f2a1b0c9",
     '"auth": "Ym9iOktxODNuZGs5eHg="',
     "client-key-data: LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQpNSUlFb3dJQkFBS0NBUUVB",
     '$password = ConvertTo-SecureString "Kq83ndk9!" -AsPlainText -Force',
