@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
 from perpetual_immune.rules.needles import Rule
+from perpetual_immune.rules.sieve import Sieve
 
 Row = TypeVar("Row")
 
@@ -30,6 +31,7 @@ class Index(Generic[Row]):
             for needle in group:
                 filed.setdefault(needle, []).append(number)
         self._filed = list(filed.items())
+        self._sieve = Sieve([rule.source for rule, _ in self._rows])
 
     @property
     def rows(self) -> list[Row]:
@@ -38,6 +40,10 @@ class Index(Generic[Row]):
 
     def candidates(self, low: str) -> Iterator[Row]:
         """Yields the rows whose rule may match `low`, in the table's order."""
+        sifted = self._sieve.candidates(low)
+        if sifted is not None:
+            yield from (self._rows[number][1] for number in sifted)
+            return
         numbers = set(self._always)
         for needle, filed in self._filed:
             if needle in low:

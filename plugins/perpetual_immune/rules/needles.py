@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from perpetual_immune.rules.sieve import Sieve
+
 MIN_NEEDLE_CHARS = 2
 GRAM_CHARS = (4,)
 """Lengths of the pieces of a text by which `RuleIndex` finds rules; a needle is filed under one of its pieces."""
@@ -63,6 +65,7 @@ class RuleIndex:
     def __init__(self, rules: Sequence[Rule]) -> None:
         """Files each rule under a piece of every needle of its most telling group."""
         self._rules = rules
+        self._sieve = Sieve([rule.source for rule in rules])
         self._always: list[int] = []
         self._filed: dict[int, dict[str, list[int]]] = {size: {} for size in GRAM_CHARS}
         self._built = False
@@ -80,6 +83,9 @@ class RuleIndex:
 
     def candidates(self, low: str) -> list[int]:
         """Returns the numbers of the rules that folded text may match, in order."""
+        sifted = self._sieve.candidates(low)
+        if sifted is not None:
+            return sifted
         if not self._built:
             self._build()
         found = set(self._always)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from perpetual_immune.rules.hit import Hit, fold, negated, pattern, reported
-from perpetual_immune.rules.needles import Rule
+from perpetual_immune.rules.needles import Rule, RuleIndex
 
 _SOCKET = pattern(
     r"socket\.socket\(|TCPSocket|fsockopen|IO::Socket|use Socket|net\.Socket|net\.connect|new Socket\(|Net\.Sockets\.TCPClient|TCPClient\(|/inet/tcp/"
@@ -241,6 +241,7 @@ SIGNATURES: tuple[tuple[str, str, float, Rule], ...] = tuple(
         ),
     )
 )
+_INDEX = RuleIndex([row[3] for row in SIGNATURES])
 _CODE_LIKE = re.compile(
     r"[;{}()|&<>$`\\'=@]|\.\./|/dev/|:\\\\|--|-\w|\b(?:drop|truncate|delete|update|mimikatz|xmrig|vssadmin|powershell|cmd|format|stratum)\b"
 )
@@ -262,7 +263,8 @@ def find(text: str) -> Iterator[Hit]:
                 min(socket.start(), spawn.start()),
                 max(socket.end(), spawn.end()),
             )
-    for rule, family, weight, expression in SIGNATURES:
+    for chosen in _INDEX.candidates(low):
+        rule, family, weight, expression = SIGNATURES[chosen]
         match = expression.search(low)
         if match is None or negated(low, match.start()):
             continue

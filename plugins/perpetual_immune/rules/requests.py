@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from perpetual_immune.rules import deeds
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, phrase, reported
-from perpetual_immune.rules.needles import Rule
+from perpetual_immune.rules.needles import Rule, RuleIndex
 
 _ORDER = (
     r"(?:^|[\n.!?:;>\])\"'*] {0,3}|\b(?:please|now|then|must|should|shall|and|to|also|you|just|first|next|immediately|silently|always|can|could|will|instead|simply|quietly|"
@@ -233,6 +233,8 @@ ERRANDS: tuple[tuple[str, str, float, Rule], ...] = tuple(
         ),
     )
 )
+_INDEX = RuleIndex([row[3] for row in PATTERNS])
+_ERRAND_INDEX = RuleIndex([row[3] for row in ERRANDS])
 _ORDER_BEFORE = re.compile(_ORDER.replace(r"(?:^|", r"(?:\A|") + r"$")
 
 
@@ -240,13 +242,15 @@ def find(text: str) -> Iterator[Hit]:
     """Orders in prose to misuse a tool."""
     low = fold(text)
     discussed = 1.0 if about_security(low) else 0.0
-    for rule, family, weight, expression in ERRANDS:
+    for chosen in _ERRAND_INDEX.candidates(low):
+        rule, family, weight, expression = ERRANDS[chosen]
         found = expression.search(low)
         if found is not None and not discussed:
             yield Hit(rule, family, weight, found.start(), found.end())
     if not discussed:
         yield from deeds.find(low)
-    for rule, family, weight, expression in PATTERNS:
+    for chosen in _INDEX.candidates(low):
+        rule, family, weight, expression = PATTERNS[chosen]
         for match in expression.finditer(low):
             before = low[max(0, match.start() - 24) : match.start()]
             if not _ORDER_BEFORE.search(before) or negated(low, match.start()):

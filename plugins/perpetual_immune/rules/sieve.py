@@ -1,0 +1,136 @@
+"""Fast refusal by a linear-time matcher: which patterns a text cannot match.  Imported by `needles` and the tables.
+
+A pattern gets a stand-in for RE2 that matches whatever the pattern matches, and more: look-arounds are left out and
+long repeats are unbounded, which keeps the automaton small.  Only folded text whose letters, digits and blanks are
+ASCII is sifted; on any other the two engines read the classes of characters differently, and the pattern itself is
+tried.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib import import_module
+from typing import Protocol, cast
+
+MOST_REPEATS = 4
+"""Repeats counted exactly by a stand-in; more are read as any number."""
+PER_SET = 20
+"""Patterns of one automaton: the states of two automata add up, those of a joint one multiply."""
+MAX_MEMORY = 16 << 20
+"""Bytes that one automaton may hold; when they are full it starts anew."""
+_TOKEN = re.compile(
+    r"(?P<look>\(\?<?[=!])|(?P<group>\((?:\?(?:P<\w+>|:))?)|(?P<close>\))|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])"
+    r"|(?P<repeat>\{(?P<least>\d*)(?P<comma>,?)(?P<most>\d*)\})|(?P<end>\$|\\Z)|(?P<escape>\\.)|(?P<plain>.)",
+    re.S,
+)
+_READ_DIFFERENTLY = re.compile(r"[\x00\x0b\x1c-\x1f]|[^\W\x00-\x7f]|[^\S\x00-\x7f]")
+"""Letters, digits and blanks that only one of the two engines takes for such."""
+
+
+class _Set(Protocol):
+    def Add(self, pattern: str) -> int: ...  # noqa: N802 - a name of RE2
+    def Compile(self) -> None: ...  # noqa: N802 - a name of RE2
+    def Match(self, text: bytes) -> list[int] | None: ...  # noqa: N802 - a name of RE2
+
+
+class _Options(Protocol):
+    max_mem: int
+    log_errors: bool
+    never_capture: bool
+
+
+class _Sets(Protocol):
+    def SearchSet(self, options: _Options) -> _Set: ...  # noqa: N802 - a name of RE2
+
+
+class _Engine(Protocol):
+    Set: _Sets
+    error: type[Exception]
+
+    def Options(self) -> _Options: ...  # noqa: N802 - a name of RE2
+
+
+class Sieve:
+    """Which of many patterns a folded text may match, in one pass for each `PER_SET` of them."""
+
+    def __init__(self, sources: Sequence[str]) -> None:
+        """Takes the patterns; the automata are built for the first text."""
+        self._sources = sources
+        self._always: list[int] = []
+        self._sets: list[tuple[_Set, list[int]]] | None = None
+
+    def candidates(self, low: str) -> list[int] | None:
+        """Returns the numbers of the patterns that `low` may match, in order; None where all may."""
+        data = sifted(low)
+        if data is None:
+            return None
+        if self._sets is None:
+            self._sets = self._built()
+        found = self._always.copy()
+        for automaton, numbers in self._sets:
+            matched = automaton.Match(data)
+            if not matched:  # the first pattern of each matches every text: the automaton gave up
+                return None
+            if len(matched) > 1:
+                found += [numbers[at - 1] for at in matched if at]
+        found.sort()
+        return found
+
+    def _built(self) -> list[tuple[_Set, list[int]]]:
+        engine = cast(_Engine, import_module("re2"))
+        options = engine.Options()
+        options.max_mem, options.log_errors, options.never_capture = MAX_MEMORY, False, True
+        made: list[tuple[_Set, list[int]]] = []
+        self._always.clear()
+        for first in range(0, len(self._sources), PER_SET):
+            automaton, numbers = engine.Set.SearchSet(options), list[int]()
+            automaton.Add("")
+            for number in range(first, min(first + PER_SET, len(self._sources))):
+                try:
+                    automaton.Add(stand_in(self._sources[number]))
+                except engine.error:
+                    self._always.append(number)  # a reference to a group: no automaton reads it
+                else:
+                    numbers.append(number)
+            automaton.Compile()
+            made.append((automaton, numbers))
+        return made
+
+
+def stand_in(source: str) -> str:
+    """Returns a pattern for RE2 that matches every text that `source` matches, among those that `sifted` returns."""
+    made: list[str] = []
+    skipped = 0  # brackets open within a look-around
+    for token in _TOKEN.finditer(source):
+        kind, text = token.lastgroup, token.group()
+        if token["look"] is not None or (skipped and token["group"] is not None):
+            skipped += 1
+        elif skipped:
+            skipped -= token["close"] is not None
+        elif token["group"] is not None:
+            made.append("(?:")
+        elif token["repeat"] is not None and (token["least"] or token["most"]):
+            made.append(_repeat(token["least"], token["comma"], token["most"]))
+        elif token["end"] is not None:
+            made.append("(?:)")
+        elif kind == "plain" and text == "{":
+            made.append(r"\{")
+        else:
+            made.append(text)
+    return "".join(made)
+
+
+def _repeat(least: str, comma: str, most: str) -> str:
+    low = min(int(least or 0), MOST_REPEATS)
+    high = int(most) if most else (None if comma else int(least))
+    if high is not None and high <= MOST_REPEATS:
+        return f"{{{low},{high}}}"
+    return ("*", "+")[low] if low < 2 else f"{{{low},}}"
+
+
+@lru_cache(maxsize=8)  # every table asks about the same view
+def sifted(low: str) -> bytes | None:
+    """Returns folded text as the engine reads it, None where the two engines differ about it."""
+    return None if _READ_DIFFERENTLY.search(low) else low.encode("utf-8", "replace")
