@@ -29,6 +29,7 @@ from perpetual.documents.memory import (
     NoteHit,
     NoteText,
     NoteWaiting,
+    VerdictDocument,
 )
 from perpetual.documents.page import Page
 from perpetual.documents.plugins import Plugin, Plugins
@@ -130,6 +131,7 @@ DOCUMENTS: dict[str, Any] = {
     "logs": Logs,
     "memory_clone": MemoryClone,
     "memory_decision": MemoryDecision,
+    "memory_scan": VerdictDocument,
     "memory_write": MemoryWrite,
     "methodology": Page[Setting],
     "mirror": readable(MirrorPushes),

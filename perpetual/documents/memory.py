@@ -22,7 +22,7 @@ class Finding(TextFinding):
 
 
 class VerdictDocument(TypedDict):
-    """What the gates say: `pass`, `quarantine` or `reject`."""
+    """What the gates say: `pass`, `quarantine` or `reject`; `blocked` of a text that does not enter as it was given."""
 
     outcome: str
     blocked: bool

@@ -64,7 +64,7 @@ class Gates:
         A gate that raises counts as `reject`, with its error as the finding; the text is then withheld, since what
         that gate would have taken out is not known.
         """
-        worst, clean, failed = GateVerdict("pass"), text, False
+        worst, clean, failed, leaks = GateVerdict("pass"), text, False, False
         findings: list[TextFinding] = []
         for name, gate in self._serving():
             try:
@@ -78,13 +78,15 @@ class Gates:
                 why = str(problem) if isinstance(problem, (OutOfTime, HelperEnded)) else why
                 findings.append({"rule": name, "span": [0, 0], "excerpt": f"the gate failed: {why}"})
             clean = redacted
+            leaks = leaks or any(item.category == "secret_leak" for item in verdict.findings)
             findings += [
                 {"rule": item.rule, "span": [item.start, item.end], "excerpt": item.excerpt}
                 for item in verdict.findings
             ]
             if OUTCOMES.index(verdict.outcome) > OUTCOMES.index(worst.outcome):
                 worst = verdict
-        verdict_of_all = Verdict(worst.outcome, worst.outcome == "reject", worst.category, tuple(findings))
+        blocked = worst.outcome == "reject" or leaks  # the text as given does not enter the memory
+        verdict_of_all = Verdict(worst.outcome, blocked, worst.category, tuple(findings))
         return verdict_of_all, _WITHHELD if failed else self._ctx.redactor.text(clean)
 
     def _ask(self, name: str, gate: Gate, text: str, clean: str, provenance: TextProvenance) -> tuple[GateVerdict, str]:
@@ -111,4 +113,5 @@ class Gates:
         graver = max(verdict, of_message, key=lambda one: OUTCOMES.index(one.outcome))
         findings: list[Finding] = [{**one, "part": "content"} for one in verdict.findings]
         findings += [{**one, "part": "message"} for one in of_message.findings]
-        return Verdict(graver.outcome, graver.blocked, graver.category, tuple(findings)), clean, clean_message
+        blocked = verdict.blocked or of_message.blocked
+        return Verdict(graver.outcome, blocked, graver.category, tuple(findings)), clean, clean_message

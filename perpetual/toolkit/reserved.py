@@ -69,7 +69,7 @@ GROUPS: dict[str, frozenset[str]] = {
     "config": frozenset({"set", "show", "unset"}),
     "evidence": frozenset({"add", "list", "refold", "retract"}),
     "hypotheses": frozenset({"add", "list", "show", "update"}),
-    "memory": frozenset({"clone", "history", "list", "promote", "queue", "reject", "search", "show", "write"}),
+    "memory": frozenset({"clone", "history", "list", "promote", "queue", "reject", "scan", "search", "show", "write"}),
     "methodology": frozenset({"init", "set", "show", "unset"}),
     "plugins": frozenset({"list", "retry", "show"}),
     "services": frozenset({"list", "start", "stop"}),

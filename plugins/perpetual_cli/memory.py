@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -22,7 +24,7 @@ from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.units import shown_time
 
 if TYPE_CHECKING:
-    from perpetual.documents.memory import MemoryDecision, MemoryWrite, StageSaid
+    from perpetual.documents.memory import MemoryDecision, MemoryWrite, StageSaid, VerdictDocument
 
 __all__ = ["memory"]
 
@@ -217,6 +219,66 @@ def queue(cli: CliContext, limit: int, cursor: str | None) -> None:
         ),
         empty="no note waits for a decision",
     )
+
+
+@memory.command()
+@click.argument("file", required=False, metavar="[FILE|-]")
+@click.option("--jsonl", is_flag=True, help='Read lines {"id", "text"}, and answer a line for each as it is judged.')
+@json_option
+@pass_cli
+def scan(cli: CliContext, file: str | None, jsonl: bool) -> None:
+    """Show what the gates say of a text, FILE or standard input, without writing it.
+
+    A blocked text does not enter the memory as it is: it is rejected, or a secret is taken out of it first.
+    """
+    if jsonl:
+        with _opened(file) as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    click.echo(json.dumps(_judged(cli, line, number)))
+        return
+    with _opened(file) as source:
+        text = _decoded(source.read())
+    found = cli.lab.memory.scan(text)
+    cli.answer("memory_scan", found, lambda: _scan_text(found))
+
+
+def _opened(file: str | None) -> AbstractContextManager[IO[bytes]]:
+    if file in (None, "-"):
+        if sys.stdin is None or sys.stdin.isatty():
+            raise UsageError("there is no text", hint="name a FILE, or pipe it in: perpetual memory scan < FILE")
+        return nullcontext(sys.stdin.buffer)
+    try:
+        return open(str(file), "rb")
+    except OSError as problem:
+        raise UsageError(f"{file} cannot be read: {problem.strerror}") from problem
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        raise UsageError("the text is not UTF-8", hint="write it as UTF-8") from problem
+
+
+def _judged(cli: CliContext, line: bytes, number: int) -> dict[str, object]:
+    """Returns the verdict on one line of JSON, as `--jsonl` answers it."""
+    try:
+        row = json.loads(_decoded(line))
+    except (ValueError, RecursionError) as problem:
+        raise UsageError(f"line {number} is no JSON", hint='one {"id": ..., "text": ...} a line') from problem
+    if not isinstance(row, dict) or not isinstance(row.get("text"), str):
+        raise UsageError(f"line {number} has no text", hint='one {"id": ..., "text": ...} a line')
+    found = cli.lab.memory.scan(row["text"])
+    keys = ("blocked", "category", "outcome")
+    return {"id": row.get("id"), **{name: value for name, value in found.items() if name in keys}}
+
+
+def _scan_text(found: VerdictDocument) -> str:
+    blocked = "  blocked" if found["blocked"] else ""
+    category = f"  {found['category']}" if found["category"] else ""
+    lines = [f"  {printable(one['rule'])}: {printable(one['excerpt'])}" for one in found["findings"]]
+    return "\n".join([f"{found['outcome']}{category}{blocked}", *lines])
 
 
 _why = click.option("--why", required=True, metavar="T", help="The reason, kept with the decision.")

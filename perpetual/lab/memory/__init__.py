@@ -27,7 +27,7 @@ from perpetual.toolkit.reserved import known_name
 from perpetual.toolkit.units import start_of
 
 if TYPE_CHECKING:
-    from perpetual.documents.memory import MemoryDecision, MemoryWrite
+    from perpetual.documents.memory import MemoryDecision, MemoryWrite, VerdictDocument
     from perpetual.lab import Lab
 
 __all__ = ["STATUSES", "TYPES", "NoteHit", "Notes", "Waiting"]
@@ -111,6 +111,10 @@ class Notes:
         self.flush()
         return self._answer(made)
 
+    def scan(self, text: str, *, path: str = "notes/scanned.md", type: str = "note") -> VerdictDocument:
+        """Returns what the gates say of a text as if it were written as a note; nothing is recorded."""
+        return promotion.verdict_on(self._ctx, self._gates, path, type, text)
+
     def _typed(self, type: str | None, content: str) -> str:
         """Returns the type of a note: as named, else by its front matter, else `note`; checks it by the type's form."""
         parts = self._ctx.parts("note_form") if "note_form" in self._ctx.registry.slots else []
@@ -136,21 +140,21 @@ class Notes:
         row = self._ctx.store.get(VERDICT, number)
         assert row is not None, number
         verdict = row.body
-        status, blocked = _STATUS_OF[verdict["outcome"]], verdict["outcome"] == "reject"
+        status, is_rejected = _STATUS_OF[verdict["outcome"]], verdict["outcome"] == "reject"
         note = self._ctx.store.get(NOTE, verdict["path"])
-        ours = note is not None and note.body["blob"] == verdict["blob"] and not blocked
+        ours = note is not None and note.body["blob"] == verdict["blob"] and not is_rejected
         answer: MemoryWrite = {
             "path": verdict["path"],
             "status": status,
             "verdict": {
                 "outcome": verdict["outcome"],
-                "blocked": blocked,
+                "blocked": is_rejected or verdict["category"] == "secret_leak",
                 "category": verdict["category"],
                 "findings": verdict["findings"],
             },
             "commit": note.body["commit"] if note is not None and ours else None,
         }
-        if blocked:
+        if is_rejected:
             raise Refused(
                 f"the note {verdict['path']} was rejected: {verdict['category']}",
                 hint="the findings say which words; it is kept with status rejected and shown to no agent",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perpetual.lab.bodies import NoteBody
     from perpetual.records.states import NoteStatus
 
-__all__ = ["decide", "promote", "reject", "title_of"]
+__all__ = ["decide", "promote", "reject", "title_of", "verdict_on"]
 
 Asked = tuple[str, Callable[[str], StageVerdict]]  # a stage's name, and what asks it about a text
 _STATUS_OF: dict[str, NoteStatus] = {
@@ -40,9 +40,9 @@ def promote(ctx: Context, gates: Gates, note: NoteRow, why: str, *, blob: str | 
     _check_reason("a promotion", why)
     _check_promotable(note, blob)
     text = _text(ctx, note)
-    verdict = _verdict_now(ctx, gates, note, text)
+    verdict = verdict_on(ctx, gates, note.id, note.body["type"], text)
     answer = _answer(note, "promoted", why, verdict, dry_run=dry_run)
-    if verdict["blocked"]:
+    if verdict["outcome"] == "reject":
         raise Refused(
             f"the note {note.id} is not promoted: {verdict['category']}",
             hint="the findings say which words; write a version without them",
@@ -62,7 +62,7 @@ def decide(ctx: Context, gates: Gates, note: NoteRow, stages: Iterable[Asked], *
     said = {name: ask(text) for name, ask in stages}
     grave = max((one.decision for one in said.values()), key=DECISIONS.index, default="abstain")
     why = "; ".join(f"{name}: {one.reason}" for name, one in said.items() if one.decision == grave != "abstain")
-    verdict = _verdict_now(ctx, gates, note, text)
+    verdict = verdict_on(ctx, gates, note.id, note.body["type"], text)
     if grave == "promote" and verdict["outcome"] != "pass":
         grave, why = "wait", f"the gates say {verdict['outcome']} ({verdict['category']}): a person decides"
     status = _STATUS_OF.get(grave, was)
@@ -95,15 +95,11 @@ def _hidden(note: NoteRow, status: NoteStatus) -> NoteBody:
             "proven": kept is not None and note.body.get("proven", False)}  # fmt: skip
 
 
-def _verdict_now(ctx: Context, gates: Gates, note: NoteRow, text: str) -> VerdictDocument:
-    verdict, _ = gates.judge(text, TextProvenance(note.id, note.body["type"], ctx.actor))
+def verdict_on(ctx: Context, gates: Gates, path: str, type: str, text: str) -> VerdictDocument:
+    """Returns what the gates say of a text."""
+    verdict, _ = gates.judge(text, TextProvenance(path, type, ctx.actor))
     findings: list[Finding] = [{**found, "part": "content"} for found in verdict.findings]
-    return {
-        "outcome": verdict.outcome,
-        "blocked": verdict.blocked,
-        "category": verdict.category,
-        "findings": findings,
-    }
+    return {"outcome": verdict.outcome, "blocked": verdict.blocked, "category": verdict.category, "findings": findings}
 
 
 def reject(ctx: Context, note: NoteRow, why: str) -> MemoryDecision:
