@@ -162,6 +162,7 @@ class NoteLine(TypedDict):
     path: str
     title: str
     status: str
+    proven: NotRequired[bool]  # missing in documents that earlier versions kept
 
 
 class BriefFacts(TypedDict):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_TOKENS", "Block", "BlockNote", "memory_block"]
 
 DEFAULT_TOKENS = 600
-_HEAD = "Notes of this project. Proven: it helped in paired trials. Unproven: it was not tried."
+_HEAD = "Notes of this project. Proven: it helped in paired trials. Unproven: no trial has shown it."
 _SOURCE = "the memory"
 _LEAST_BYTES = 40  # of a note's text; with less room it is left out
 _SENTENCE = re.compile(r"[.!?:](?=\s)|\n")

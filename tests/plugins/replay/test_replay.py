@@ -66,6 +66,7 @@ def test_a_note_that_helps_is_promoted_and_proven(lab: Lab) -> None:
     kept = lab.memory.get(NOTE)
     assert (kept.status, kept.proven) == ("promoted", True)
     assert "good advice" in lab.memory.read(NOTE, exposed_only=True)
+    assert f"- {NOTE} (promoted, proven): Step" in lab.brief()
     canary = next(one for one in listed(lab)["items"] if one["canary"])
     assert (canary["state"], canary["pairs"], canary["effect"]) == ("undecided", 5, 0.0)
     runs = lab.runs.list(tag="replay", limit=500).items
