@@ -130,7 +130,8 @@ def _sections(status: LabStatus) -> list[list[str]]:
     if status["runs"]["queued"]:
         runs.append(f"- {status['runs']['queued']} queued")
     notes = [
-        f"- {_line(note['path'], 60)} ({note['status']}, {'proven' if note.get('proven') else 'unproven'}): {_line(note['title'], 70)}"
+        f"- {_line(note['path'], 60)} ({note['status']}, {'' if note.get('proven') else 'un'}proven): "
+        f"{_line(note['title'], 70)}"
         for note in extra["notes"]
     ]
     return [

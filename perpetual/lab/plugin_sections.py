@@ -62,7 +62,7 @@ def offered_notes(lab: Lab, limit: int) -> list[NoteLine]:
     try:
         ((name, part),) = lab.parts("retriever")
         found = limited(name, partial(part.offer, lab, limit=limit))
-        return [{"path": note.path, "title": note.title, "status": note.status, "proven": note.proven} for note in found]
+        return [{"path": it.path, "title": it.title, "status": it.status, "proven": it.proven} for it in found]
     except Exception:  # noqa: BLE001 - a plugin may raise anything; the rest of the status is still shown
         return []
 

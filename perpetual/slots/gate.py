@@ -84,6 +84,10 @@ class Gate(ABC):
         """Returns the text without the secrets that the verdict found; unchanged by default."""
         return text
 
+    def leave_out(self, texts: Sequence[str]) -> Sequence[int]:
+        """Returns which of these texts an agent is not to read together, by position; none by default."""
+        return ()
+
     def examples(self) -> Sequence[str]:
         """Texts in which it finds something, for its contract suite, which plants them elsewhere; none by default."""
         return ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from perpetual.api import Gate, GateFinding, GateVerdict, TextProvenance
 from perpetual_immune.scanner import redact, scan
@@ -25,6 +25,13 @@ class ImmuneGate(Gate):
     def redact(self, text: str, verdict: GateVerdict) -> str:
         """Returns the text with the secrets replaced by the rule that found them."""
         return redact(text, scan(text).findings)
+
+    def leave_out(self, texts: Sequence[str]) -> Sequence[int]:
+        """Returns the texts of an attack that is spread over several of them."""
+        from perpetual_immune.combined import scan_together
+
+        found = scan_together(texts)
+        return found.leave_out if found.outcome != "pass" else ()
 
 
 def build(options: Mapping[str, object]) -> ImmuneGate:

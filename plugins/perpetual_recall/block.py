@@ -93,7 +93,15 @@ def memory_block(
     recall = recall_of(lab)
     with recall.index.of(lab) as connection:
         entries = _chosen(lab, recall, connection, own if query is None else query, scope, limit, more, left_out)
-    return _rendered(entries, tokens)
+    return _rendered(_harmless(lab, entries), tokens)
+
+
+def _harmless(lab: Lab, entries: list[_Entry]) -> list[_Entry]:
+    """Returns the notes without those that a gate does not let stand together: an attack may be spread over several."""
+    for _, gate in lab.parts("gate"):
+        out = {*gate.leave_out([entry.version.text for entry in entries])} if len(entries) > 1 else set()
+        entries = [entry for place, entry in enumerate(entries) if place not in out]
+    return entries
 
 
 def _extra(lab: Lab, path: str, type: str, text: str) -> Version:
