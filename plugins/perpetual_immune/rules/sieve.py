@@ -1,9 +1,8 @@
 """Fast refusal by a linear-time matcher: which patterns a text cannot match.  Imported by `needles` and the tables.
 
 A pattern gets a stand-in for RE2 that matches whatever the pattern matches, and more: look-arounds are left out and
-long repeats are unbounded, which keeps the automaton small.  Only folded text whose letters, digits and blanks are
-ASCII is sifted; on any other the two engines read the classes of characters differently, and the pattern itself is
-tried.
+long repeats are unbounded, which keeps the automaton small.  Letters beyond ASCII are read as one; a table that names
+such letters is sifted for ASCII text alone.
 """
 
 from __future__ import annotations
@@ -25,8 +24,11 @@ _TOKEN = re.compile(
     r"|(?P<repeat>\{(?P<least>\d*)(?P<comma>,?)(?P<most>\d*)\})|(?P<end>\$|\\Z)|(?P<escape>\\.)|(?P<plain>.)",
     re.S,
 )
-_READ_DIFFERENTLY = re.compile(r"[\x00\x0b\x1c-\x1f]|[^\W\x00-\x7f]|[^\S\x00-\x7f]")
-"""Letters, digits and blanks that only one of the two engines takes for such."""
+_LETTER = re.compile(r"[^\W\d\x00-\x7f]")
+_BLANK = re.compile(r"[^\S\x00-\x7f]")
+_DIGIT = re.compile(r"[^\D\x00-\x7f]")
+_BLANKS = bytes.maketrans(b"\x0b\x1c\x1d\x1e\x1f", b"\f" * 5)
+_ESCAPED = re.compile(r"\\[xuUN]")
 
 
 class _Set(Protocol):
@@ -60,10 +62,11 @@ class Sieve:
         self._sources = sources
         self._always: list[int] = []
         self._sets: list[tuple[_Set, list[int]]] | None = None
+        self._of_letters = any(_LETTER.search(source) or _ESCAPED.search(source) for source in sources)
 
     def candidates(self, low: str) -> list[int] | None:
         """Returns the numbers of the patterns that `low` may match, in order; None where all may."""
-        data = sifted(low)
+        data = None if self._of_letters and not low.isascii() else sifted(low)
         if data is None:
             return None
         if self._sets is None:
@@ -132,5 +135,13 @@ def _repeat(least: str, comma: str, most: str) -> str:
 
 @lru_cache(maxsize=8)  # every table asks about the same view
 def sifted(low: str) -> bytes | None:
-    """Returns folded text as the engine reads it, None where the two engines differ about it."""
-    return None if _READ_DIFFERENTLY.search(low) else low.encode("utf-8", "replace")
+    """Returns folded text as the engine must read it, None where that cannot be said.
+
+    Only ASCII is a letter or a blank to the engine.  A capital letter, of which folded text has none, stands for all
+    other letters, and a form feed for all other blanks.
+    """
+    if not low.isascii():
+        if _DIGIT.search(low):
+            return None
+        low = _BLANK.sub("\f", _LETTER.sub("Z", low))
+    return low.encode("utf-8", "replace").translate(_BLANKS)
