@@ -42,7 +42,8 @@ class Index(Generic[Row]):
         """Yields the rows whose rule may match `low`, in the table's order."""
         sifted = self._sieve.candidates(low)
         if sifted is not None:
-            yield from (self._rows[number][1] for number in sifted)
+            all_told = low.isascii()  # the sieve reads all other letters as one
+            yield from (self._rows[number][1] for number in sifted if all_told or self._rows[number][0].possible(low))
             return
         numbers = set(self._always)
         for needle, filed in self._filed:

@@ -1,8 +1,8 @@
 """Fast refusal by a linear-time matcher: which patterns a text cannot match.  Imported by `needles` and the tables.
 
 A pattern gets a stand-in for RE2 that matches whatever the pattern matches, and more: look-arounds are left out and
-long repeats are unbounded, which keeps the automaton small.  Letters beyond ASCII are read as one; a table that names
-such letters is sifted for ASCII text alone.
+long repeats are unbounded, which keeps the automaton small.  Letters beyond ASCII are read as one, in the text and in
+the patterns.
 """
 
 from __future__ import annotations
@@ -62,11 +62,10 @@ class Sieve:
         self._sources = sources
         self._always: list[int] = []
         self._sets: list[tuple[_Set, list[int]]] | None = None
-        self._of_letters = any(_LETTER.search(source) or _ESCAPED.search(source) for source in sources)
 
     def candidates(self, low: str) -> list[int] | None:
         """Returns the numbers of the patterns that `low` may match, in order; None where all may."""
-        data = None if self._of_letters and not low.isascii() else sifted(low)
+        data = sifted(low)
         if data is None:
             return None
         if self._sets is None:
@@ -91,8 +90,12 @@ class Sieve:
             automaton, numbers = engine.Set.SearchSet(options), list[int]()
             automaton.Add("")
             for number in range(first, min(first + PER_SET, len(self._sources))):
+                source = self._sources[number]
+                if _ESCAPED.search(source):
+                    self._always.append(number)  # a letter that is not seen as one
+                    continue
                 try:
-                    automaton.Add(stand_in(self._sources[number]))
+                    automaton.Add(stand_in(source))
                 except engine.error:
                     self._always.append(number)  # a reference to a group: no automaton reads it
                 else:
@@ -120,8 +123,10 @@ def stand_in(source: str) -> str:
             made.append("(?:)")
         elif kind == "plain" and text == "{":
             made.append(r"\{")
+        elif text.startswith("[^") and _LETTER.search(text):
+            made.append("(?s:.)")  # it excludes one of the letters that are read as one
         else:
-            made.append(text)
+            made.append(_LETTER.sub("Z", text))
     return "".join(made)
 
 

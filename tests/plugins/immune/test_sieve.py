@@ -90,9 +90,15 @@ def test_letters_and_blanks_beyond_ascii_are_read_as_such() -> None:
     assert sieve.candidates("caf\u00e9 b") == [0, 1, 3]
 
 
-def test_a_table_that_names_letters_beyond_ascii_is_sifted_for_ascii_alone() -> None:
-    assert Sieve(["\u00e9"]).candidates("caf\u00e9") is None
-    assert Sieve(["\u00e9", "c"]).candidates("cafe") == [1]
+def test_letters_beyond_ascii_are_read_as_one_in_patterns_too() -> None:
+    sieve = Sieve(["\u00e9", "[^\u00e9]x", "[\u0430-\u044f]b", "c"])
+    assert sieve.candidates("caf\u00e8x") == [0, 1, 3]
+    assert sieve.candidates("\u0431b") == [0, 2]
+    assert sieve.candidates("cafe") == [3]
+
+
+def test_a_pattern_that_writes_a_letter_as_an_escape_is_always_kept() -> None:
+    assert Sieve([r"\u00e9"]).candidates("e") == [0]
 
 
 def test_text_with_digits_beyond_ascii_is_not_sifted() -> None:
