@@ -18,7 +18,10 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import unquote_to_bytes
+
+from perpetual_immune.rules.sieve import Sieve
 
 MAX_DEPTH = 2
 """Most times that a decoded run is itself searched for encoded runs."""
@@ -142,6 +145,7 @@ _REVERSED_STRONG = re.compile(
 _WORD = re.compile(r"[^\W_]+")
 
 
+@lru_cache(maxsize=4096)
 def is_format(char: str) -> bool:
     """Returns whether a character is invisible on its own: Unicode format class, variation selectors, a few fillers."""
     if char in _FORMAT:
@@ -246,6 +250,18 @@ _DECODERS = (
 )
 
 
+_TURN_SIGNS = (_ROT13_SIGNS, _ROT13_STRONG, _REVERSED_SIGNS, _REVERSED_STRONG)
+_SIEVE = Sieve([*(row[1].pattern for row in _DECODERS), *(f"(?i){signs.pattern}" for signs in _TURN_SIGNS)])
+
+
+@lru_cache(maxsize=4)
+def _sifted(text: str) -> frozenset[re.Pattern[str]]:
+    """Returns those of the decoders' and the turns' patterns that the text may match, in one pass if it is ASCII."""
+    found = _SIEVE.candidates(text) if text.isascii() else None  # letters of both cases
+    every = (*(row[1] for row in _DECODERS), *_TURN_SIGNS)
+    return frozenset(every if found is None else (every[number] for number in found))
+
+
 def _worth_decoding(name: str, run: str) -> bool:
     """Returns whether base64 is worth a try: a cheap refusal of ordinary words and identifiers."""
     if len(run) > MAX_DECODED_CHARS:
@@ -258,7 +274,10 @@ def _worth_decoding(name: str, run: str) -> bool:
 
 
 def _decoded(view: View, depth: int, budget: list[int]) -> Iterator[View]:
+    sifted = _sifted(view.text)
     for name, pattern, decode in _DECODERS:
+        if pattern not in sifted:
+            continue
         if name == "percent" and view.text.count("%") < 3:
             continue
         for match in pattern.finditer(view.text):
@@ -288,10 +307,14 @@ def _remap(
     origin: list[int] = []
     for piece, offset in pieces:
         at = offset if view.origin is None else view.origin[offset]
-        origin.extend([at] * len(piece))
+        if len(piece) == 1:
+            origin.append(at)
+        else:
+            origin.extend([at] * len(piece))
     return View(name, text, view.start, view.end, tuple(origin), hidden=hidden or view.hidden, squeezed=squeezed)
 
 
+@lru_cache(maxsize=4096)
 def _composed(char: str) -> str:
     return char if char in _PHRASES else unicodedata.normalize("NFKC", char)
 
@@ -315,6 +338,12 @@ def _folded(view: View) -> View | None:
     return None if folded.text == view.text else folded
 
 
+@lru_cache(maxsize=4096)
+def _bare(char: str) -> str:
+    base = "".join(c for c in unicodedata.normalize("NFKD", char) if not unicodedata.combining(c))
+    return base.translate(_CONFUSABLES)
+
+
 def _skeleton(view: View) -> View | None:
     """Returns the text with look-alikes folded to Latin and accents dropped: for the English patterns only."""
     pieces: list[tuple[str, int]] = []
@@ -325,8 +354,7 @@ def _skeleton(view: View) -> View | None:
         if char in _PHRASES:
             pieces.append((char, offset))
             continue
-        base = "".join(c for c in unicodedata.normalize("NFKD", char) if not unicodedata.combining(c))
-        pieces.append((base.translate(_CONFUSABLES), offset))
+        pieces.append((_bare(char), offset))
     skeleton = _remap(view, "skeleton", pieces)
     return None if skeleton.text == view.text else skeleton
 
@@ -402,7 +430,10 @@ def _entities(view: View) -> View | None:
 
 def _turns(signs: re.Pattern[str], strong: re.Pattern[str], text: str) -> bool:
     """Returns whether the text reads as words that were turned: one that is no word otherwise, or two short ones."""
-    return strong.search(text) is not None or len(signs.findall(text)) >= 2
+    sifted = _sifted(text)
+    if strong in sifted and strong.search(text) is not None:
+        return True
+    return signs in sifted and len(signs.findall(text)) >= 2
 
 
 def _words_turned(view: View) -> View:
