@@ -60,6 +60,8 @@ def perpetual_kinds() -> list[RecordKind]:
             "pairs": Field("int", "Pairs that are recorded.", required=True),
             "e_help": Field("float", "E-value that the note helps.", required=True),
             "e_harm": Field("float", "E-value that it harms.", required=True),
+            "bar": Field("float", "The e-value that was needed when it was decided."),
+            "voided": Field("int", "Attempts at its pairs before it was last resumed.", required=True),
             "reason": Field("str", "Why it is in this state."),
             "expires_at": Field("str", "When it expires while undecided, UTC.", required=True),
         }, indexes=("note", "state"), prefix="trial-"),

@@ -51,7 +51,7 @@ def replay(trials: Trials, lab: Lab, trial: Record, waits_for: str | None = None
         "max_pairs": trial["max_pairs"],
         "e_help": verdict.found.e_help,
         "e_harm": verdict.found.e_harm,
-        "bar": verdict.bar,
+        "bar": verdict.bar if trial["bar"] is None else trial["bar"],
         "harm_bar": 1 / float(str(lab.options("replay")["harm_alpha"])),
         "effect": verdict.found.mean,
         "low": low,

@@ -45,6 +45,7 @@ __all__ = ["CANARY", "FIRST", "OPEN", "Trials", "Verdict"]
 
 TRIAL, PAIR, CONTEXT = "replay.trial", "replay.pair", "replay.context"
 OPEN = ("proposed", "running")
+_RESUMED = ("stopped", "withdrawn")  # states from which a person's ask takes a trial on again
 _ENDED = ("done", "failed", "timeout", "killed", "lost")
 _VOID = ("killed", "lost")  # of a run that was not its own end
 FIRST = "the tasks are tested by a note of no use first"
@@ -78,7 +79,7 @@ class Trials:
     def request(self, path: str) -> Record:
         """Returns the trial of the note's newest version, made where there is none yet; a person's ask approves it.
 
-        An agent's stays proposed until a person asks for the same.
+        An agent's stays proposed until a person asks for the same. One that was stopped or withdrawn goes on.
 
         Raises:
             UsageError: where the project has no task, or none that is disjoint from the note's own work.
@@ -134,7 +135,7 @@ class Trials:
         return self._trials.add(
             note=path, blob=blob, canary=canary, tasks_digest=digest, tasks=kept, state="proposed", approved_by=None,
             max_pairs=options["canary_pairs"] if canary else options["max_pairs"], pairs=0, e_help=1.0, e_harm=1.0,
-            reason=None, expires_at=iso(datetime.now(UTC) + timedelta(days=days)),
+            bar=None, voided=0, reason=None, expires_at=iso(datetime.now(UTC) + timedelta(days=days)),
             idempotency_key=f"replay:{path}:{blob}:{digest}:{canary}",
         )  # fmt: skip
 
@@ -153,12 +154,13 @@ class Trials:
         return digest
 
     def _approved(self, trial: Record) -> Record:
-        if trial["state"] != "proposed" or self._lab.settings.withholds:
+        if trial["state"] not in ("proposed", *_RESUMED) or self._lab.settings.withholds:
             return trial
         canary = self._canary_of(trial)
         for one in (canary, trial):
-            if one is not None and one["state"] == "proposed":
-                self._change(one, state="running", approved_by=self._lab.actor)
+            if one is not None and one["state"] in ("proposed", *_RESUMED):
+                voided = int(one["voided"]) + (_ATTEMPTS if one["state"] in _RESUMED else 0)
+                self._change(one, state="running", approved_by=self._lab.actor, reason=None, voided=voided)
         return self._trials.get(trial.id)
 
     def _canary_of(self, trial: Record) -> Record | None:
@@ -222,7 +224,7 @@ class Trials:
         self, trial: Record, task: Task, kept: Mapping[str, str], place: int, seed: int, names: Sequence[str]
     ) -> tuple[dict[str, Run] | None, str | None]:
         """Returns the ended runs of a pair by arm, started where they are missing; or None and why there are none."""
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(int(trial["voided"]), int(trial["voided"]) + _ATTEMPTS):
             arms = {name: self._arm(trial, task, kept[name], place, seed, name, attempt) for name in names}
             runs = {name: next(iter(self._lab.runs.named([arm.id])), None) for name, arm in arms.items()}
             try:
@@ -304,7 +306,7 @@ class Trials:
         if not trial["canary"] and verdict.state in ("helps", "harms"):
             # Before the trial's own state: after a crash between the two the same is decided again.
             self._lab.memory.decide(trial["note"])
-        self._change(trial, state=verdict.state, reason=verdict.reason)
+        self._change(trial, state=verdict.state, reason=verdict.reason, bar=verdict.bar)
 
     def _expire(self) -> None:
         for trial in self._trials.find(state="undecided"):

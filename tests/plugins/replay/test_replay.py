@@ -162,6 +162,26 @@ def test_a_changed_note_is_not_judged_by_the_old_ones_trial(lab: Lab) -> None:
 
 
 @pytest.mark.slow
+def test_a_trial_whose_runs_are_killed_stops_and_goes_on_when_asked(lab: Lab, project: Path) -> None:
+    (project / "replay" / "solve.py").write_text("import time\ntime.sleep(60)\n")
+    lab.settings.set_config("plugins.replay.max_pairs", "5")
+    note(lab, "good advice")
+    for _ in range(3):
+        ask(lab, NOTE)
+        for run_ in lab.runs.live():
+            lab.runs.kill(run_.id, grace_s=0.1)
+        lab.scan()
+    lab.scan()
+    states = {one["canary"]: one["state"] for one in listed(lab)["items"]}
+    assert states == {True: "stopped", False: "running"}
+    (project / "replay" / "solve.py").write_text(PROGRAM)
+    (item,) = ask(lab, NOTE, wait=True, timeout_s=120)["items"]
+    assert item["state"] == "undecided"
+    assert item["pairs"] == 5
+    assert item["e_help"] > 1
+
+
+@pytest.mark.slow
 def test_what_tasks_do_to_the_context_does_not_last(lab: Lab, project: Path) -> None:
     (project / "replay" / "solve.py").write_text(
         PROGRAM + "path = os.environ['PERPETUAL_CONTEXT_FILE']\n"
