@@ -25,7 +25,7 @@ _EXCEPTIONS = ("Error", "Exception", "Interrupt", "Exit", "Warning")
 _INTERPRETER = re.compile(
     r"(?:python|pypy|bash|sh|zsh|dash|Rscript|node|julia|perl|ruby|torchrun|env|uv|run|time|nice)[\d.]*\Z"
 )
-_ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
+_ASSIGNED = re.compile(r"[A-Za-z_]\w{0,99}=")
 
 
 class Crash(NamedTuple):

@@ -136,7 +136,7 @@ def audit(folder: Path) -> Table:
 
         hypotheses = lab.hypotheses.list(limit=1000).items
         decided = sorted(item.id for item in hypotheses if item.status in ("supported", "refuted"))
-        notes = lab.memory.list(limit=1000).items
+        notes = [note for note in lab.memory.list(limit=1000).items if note.type == "episodic_case"]
         assert sorted(note.path.rpartition("/")[2].removesuffix(".md") for note in notes) == decided
         for note in notes:
             commits = [entry.commit for entry in lab.memory.history(note.path)]
