@@ -20,7 +20,7 @@ _MOST_WORDS = 40  # of a command
 _TOKEN = re.compile(r"[^\s'\"`(),;=<>]+")
 _HEX = re.compile(r"\b0[xX][0-9a-fA-F]+|\b[0-9a-fA-F]{8}[0-9a-fA-F-]*\b")
 _NUMBER = re.compile(r"[0-9]+(?:[.,:][0-9]+)*")
-_NAME = re.compile(r"\s*([A-Za-z_][\w.]*)")
+_NAME = re.compile(r"\s{0,99}([A-Za-z_][\w.]{0,199})")
 _EXCEPTIONS = ("Error", "Exception", "Interrupt", "Exit", "Warning")
 _INTERPRETER = re.compile(
     r"(?:python|pypy|bash|sh|zsh|dash|Rscript|node|julia|perl|ruby|torchrun|env|uv|run|time|nice)[\d.]*\Z"

@@ -20,8 +20,8 @@ PER_SET = 20
 MAX_MEMORY = 16 << 20
 """Bytes that one automaton may hold; when they are full it starts anew."""
 _TOKEN = re.compile(
-    r"(?P<look>\(\?<?[=!])|(?P<group>\((?:\?(?:P<\w+>|:))?)|(?P<close>\))|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])"
-    r"|(?P<repeat>\{(?P<least>\d*)(?P<comma>,?)(?P<most>\d*)\})|(?P<end>\$|\\Z)|(?P<escape>\\.)|(?P<plain>.)",
+    r"(?P<look>\(\?<?[=!])|(?P<group>\((?:\?(?:P<\w{1,60}>|:))?)|(?P<close>\))|(?P<set>\[\^?\]?(?:\\.|[^\]\\]){0,400}\])"
+    r"|(?P<repeat>\{(?P<least>\d{0,9})(?P<comma>,?)(?P<most>\d{0,9})\})|(?P<end>\$|\\Z)|(?P<escape>\\.)|(?P<plain>.)",
     re.S,
 )
 _LETTER = re.compile(r"[^\W\d\x00-\x7f]")
