@@ -16,8 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -92,7 +91,8 @@ class HistoryIndex:
                 self._is_behind = True  # until that many are read
                 self._learn(database, parent, most=_BEHIND)
                 self._is_behind = False
-            with _transaction(database):
+            with database:  # commits at its end, and rolls back after any error
+                database.execute("BEGIN IMMEDIATE")
                 if _place(database, commit) is not None:
                     return
                 place = _put(database, commit, parent)
@@ -177,7 +177,8 @@ class HistoryIndex:
         trees = {item.id: item.tree for item in unread}
         for start in range(0, len(unread), _BATCH):
             rows = [(item, self._rows(item, trees)) for item in unread[start : start + _BATCH]]
-            with _transaction(database):
+            with database:  # commits at its end, and rolls back after any error
+                database.execute("BEGIN IMMEDIATE")
                 for item, changes in rows:
                     if _place(database, item.id) is not None:
                         continue  # by another process meanwhile
@@ -272,7 +273,8 @@ def _prepare(database: sqlite3.Connection) -> None:
     """Makes the tables in an empty file; raises ValueError for a file of something else."""
     if _head(database) == (_APPLICATION, _VERSION):
         return
-    with _transaction(database):
+    with database:  # commits at its end, and rolls back after any error
+        database.execute("BEGIN IMMEDIATE")
         if _head(database) == (_APPLICATION, _VERSION):
             return  # by another process meanwhile
         if database.execute("SELECT 1 FROM sqlite_master").fetchone() is not None:
@@ -287,18 +289,6 @@ def _head(database: sqlite3.Connection) -> tuple[int, int]:
     (application,) = database.execute("PRAGMA application_id").fetchone()
     (version,) = database.execute("PRAGMA user_version").fetchone()
     return application, version
-
-
-@contextmanager
-def _transaction(database: sqlite3.Connection) -> Iterator[None]:
-    database.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        database.execute("COMMIT")
-    except BaseException:
-        with contextlib.suppress(sqlite3.Error):
-            database.execute("ROLLBACK")
-        raise
 
 
 def _raw(name: ObjectID | str | None) -> bytes | None:

@@ -11,12 +11,10 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 from perpetual import Lab
-from perpetual.api import Conflict, Note, PathRefused, Refused, TextProvenance, UsageError, printable
-from perpetual.toolkit.contained import limited
+from perpetual.api import Conflict, Note, PathRefused, Refused, UsageError, printable
 from perpetual.toolkit.lock import FileLock
 from perpetual_git import heads, paths
 from perpetual_git.memory import GitMemory
@@ -190,11 +188,4 @@ def _shown(lab: Lab, path: str) -> str:
 
 
 def _passes(lab: Lab, text: str) -> bool:
-    provenance = TextProvenance("pushed", "note", lab.actor)
-    try:
-        return all(
-            limited(name, partial(gate.scan, text[:4096], provenance)).outcome == "pass"
-            for name, gate in lab.parts("gate")
-        )
-    except Exception:  # noqa: BLE001 - whatever a gate raises: then its words are not shown
-        return False
+    return lab.memory.scan(text[:4096], path="pushed")["outcome"] == "pass"

@@ -172,25 +172,13 @@ def _remove(path: str) -> None:
             os.unlink(name)
 
 
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Commits what the block writes; after any error, Ctrl-C included, nothing of it is kept."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        with contextlib.suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
-        raise
-
-
 def _refresh(lab: Lab, connection: sqlite3.Connection, exposure: str) -> int:
     """Indexes what the store has committed since, in one transaction, and answers the commit that it is of."""
     known = _state(connection).get("seq", "")
     if known and lab.storage.changes(int(known)) == (int(known), []) and _is_same(lab, connection, exposure):
         return int(known)
-    with _transaction(connection):
+    with connection:  # commits at its end, and rolls back after any error
+        connection.execute("BEGIN IMMEDIATE")
         if not _is_same(lab, connection, exposure):
             for table in _DROPPED:
                 connection.execute(f"DROP TABLE IF EXISTS {table}")

@@ -60,7 +60,7 @@ def _pause(lab: Lab, end: float | None) -> None:
     if live:
         lab.wait(live[:1], timeout_s=left)
     else:
-        time.sleep(left)
+        time.sleep(left)  # nothing to wait for: a run is queued, or another process is about to start one
 
 
 def _going(trials: Trials, asked: list[Record], waits: dict[str, str]) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from perpetual.api import from_json
 from perpetual_replay.evalues import curve, interval
-from perpetual_replay.tasks import thaw_task
+from perpetual_replay.tasks import Task
 from perpetual_replay.trials import Trials
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ def replay(trials: Trials, lab: Lab, trial: Record, waits_for: str | None = None
             "score_with": math.fsum(float(pair["score_with"]) for pair in own) / len(own) if own else None,
             "score_without": math.fsum(float(pair["score_without"]) for pair in own) / len(own) if own else None,
         })  # fmt: skip
-    kept = [{key: value for key, value in one.items() if key not in ("with", "without")} for one in trial["tasks"]]
-    worst = max((thaw_task(one).wall_s * max(1, thaw_task(one).gpus) for one in kept), default=0.0)
+    known = [from_json(Task, one) for one in trial["tasks"]]
+    worst = max((task.wall_s * max(1, task.gpus) for task in known), default=0.0)
     low, high = found or (None, None)
     return {
         "id": trial.id,

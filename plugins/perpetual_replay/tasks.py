@@ -15,7 +15,7 @@ from perpetual.toolkit import confined
 from perpetual.toolkit.units import seconds_of
 from perpetual.toolkit.yamlfile import read_yaml
 
-__all__ = ["FOLDER", "Task", "digest_of", "draws", "read_tasks", "score_of", "sources_of", "thaw_task"]
+__all__ = ["FOLDER", "Task", "digest_of", "draws", "read_tasks", "score_of", "sources_of"]
 
 FOLDER = "replay"
 MOST_TASKS = 200
@@ -48,11 +48,6 @@ class Task:
     query: str = ""
     sources: tuple[str, ...] = ()
     canary: str | None = None
-
-
-def thaw_task(data: Mapping[str, object]) -> Task:
-    """Returns the task that `dataclasses.asdict` made this mapping of."""
-    return Task(**{**data, "sources": tuple(data["sources"])})  # type: ignore[arg-type]
 
 
 def read_tasks(root: Path) -> list[Task]:

@@ -22,6 +22,7 @@ from perpetual.api import (
     PerpetualError,
     RevisionConflict,
     UsageError,
+    from_json,
 )
 from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.units import iso
@@ -34,7 +35,6 @@ from perpetual_replay.tasks import (
     read_tasks,
     score_of,
     sources_of,
-    thaw_task,
 )
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class Trials:
         """Returns the canary of the trial's set of tasks, made where there is none yet; None for a canary itself."""
         if trial["canary"]:
             return None
-        tasks = [thaw_task(_plain(one)) for one in trial["tasks"]]
+        tasks = [from_json(Task, one) for one in trial["tasks"]]
         return self._made(f"canary of {trial['tasks_digest'][:12]}", sha256(CANARY.encode()).hexdigest(), "note",
                           CANARY, tasks, canary=True)  # fmt: skip
 
@@ -193,7 +193,7 @@ class Trials:
         canary = self._canary_of(trial)
         if canary is not None and canary["state"] == "running":
             return FIRST
-        tasks = [thaw_task(_plain(one)) for one in trial["tasks"]]
+        tasks = [from_json(Task, one) for one in trial["tasks"]]
         plan = draws(tasks, f"{self._lab.root.name}:{trial.id}:{trial['blob']}", int(trial["max_pairs"]))
         while True:
             verdict = self.judge(trial)
@@ -382,10 +382,6 @@ class Trials:
         """Returns whether the canary of the trial's tasks has been tested, and did not seem to help."""
         found = self._trials.find(note=f"canary of {trial['tasks_digest'][:12]}")
         return bool(found) and all(one["state"] == "undecided" for one in found)
-
-
-def _plain(kept: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in kept.items() if name not in ("with", "without")}
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Deeds asked of an assistant's tools: pay, mail private data, delete accounts, open doors.  Imported by `requests`.
 
-A research note has no use for such an order, whoever wrote it.  A clause counts when it begins with a verb in the
+A research note has no use for such an order of any author.  A clause counts when it begins with a verb in the
 imperative, and only for the objects that its verb makes harmful; a table of verbs decides in microseconds
 that most texts hold none.  Standard library only.
 """
