@@ -82,7 +82,7 @@ def _text(lab: Lab, hypothesis: Hypothesis) -> str:
     head = front_matter({
         "type": "episodic_case",
         "title": title,
-        "scope": {"hypothesis": [hypothesis.id], "tag": [one_line(tag, 80) for tag in hypothesis.tags[:20]]},
+        "scope": {"tag": [one_line(tag, 80) for tag in hypothesis.tags[:20]]},
         "hypothesis": hypothesis.id,
         "verdict": hypothesis.status,
         "effect": effect or "not measured",

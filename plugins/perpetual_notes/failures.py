@@ -124,11 +124,10 @@ def _text(lab: Lab, row: Record) -> str:
     runs = [lab.runs.get(id) for id in row["runs"]]
     last = lab.runs.get(row["last_run"])
     experiments = {id: lab.experiments.get(id) for id in dict.fromkeys(run.experiment_id for run in (*runs, last))}
-    hypotheses = sorted({one.hypothesis_id for one in experiments.values() if one.hypothesis_id})
     head = front_matter({
         "type": "failure_pattern",
         "title": crash.title,
-        "scope": {"hypothesis": hypotheses, "tool": [crash.program]},
+        "scope": {"tool": [crash.program]},
         "signature": row["signature"],
         "count": row["count"],
         "first_seen": row["first_seen"][:10],

@@ -73,10 +73,8 @@ def _text(
     head = front_matter({
         "type": "skill_card",
         "title": title,
-        "scope": {
-            "hypothesis": [hypothesis.id],
-            "tag": [one_line(tag, 80) for tag in [*dict.fromkeys((*hypothesis.tags, *experiment.tags))][:20]],
-        },
+        # Not the hypothesis: it is decided, and the recipe is for those that come after it.
+        "scope": {"tag": [one_line(tag, 80) for tag in [*dict.fromkeys((*hypothesis.tags, *experiment.tags))][:20]]},
         "when": conditions,
         "steps": steps,
         "evidence": [hypothesis.id, experiment.id, baseline.id],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from perpetual.api import Note
@@ -111,7 +111,7 @@ def _extra(lab: Lab, path: str, type: str, text: str) -> Version:
     title = next((line.strip().lstrip("#").strip() for line in body.splitlines() if line.strip()), path)[:120]
     blob = lab.part("memory").blob_id(text)
     note = Note(path, type, "candidate", title, lab.actor, None, blob, "")
-    return Version(note, blob, text, front_of(text))
+    return Version(note, blob, text, replace(front_of(text), scope={}))  # asked for by name, wherever it holds
 
 
 def _chosen(

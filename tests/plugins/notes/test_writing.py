@@ -164,7 +164,7 @@ def test_the_note_of_a_verdict_changes_with_it(project: Path) -> None:
         (note,) = lab.memory.list().items
         assert note.type == "episodic_case"
         first = _fields(lab, note.path)
-        assert (first["verdict"], first["scope"]) == ("supported", {"hypothesis": [claim], "tag": ["depth"]})
+        assert (first["verdict"], first["scope"]) == ("supported", {"tag": ["depth"]})
         lab.hypotheses.update(claim, status="refuted")
         lab.scan()
         assert _fields(lab, note.path)["verdict"] == "refuted"
@@ -327,3 +327,14 @@ def test_a_count_that_another_raised_is_written(project: Path, monkeypatch: pyte
         failures.write(lab, row["signature"])
         assert len(calls) == 3
         assert _fields(lab, note.path)["count"] == 3
+
+
+def test_what_was_learned_is_offered_to_the_next_claim(project: Path) -> None:
+    """Its own hypothesis is decided by then: a note in that scope alone would be offered to no one."""
+    with Lab.open(project) as lab:
+        lab.hypotheses.add("acc rises with depth")
+        lab.hypotheses.update("h1", status="supported")
+        lab.scan()
+        lab.hypotheses.add("acc rises more with more depth")
+        (note,) = lab.memory.list().items
+        assert f"- {note.path} (candidate, unproven)" in lab.brief()

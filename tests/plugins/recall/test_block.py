@@ -138,3 +138,11 @@ def test_an_attack_that_is_spread_over_notes_is_not_shown_together(lab: Lab) -> 
     shown = paths(lab, "part warm-up loss")
     assert {"notes/3.md", "notes/4.md"} <= {*shown}
     assert not {"notes/0.md", "notes/1.md", "notes/2.md"} & {*shown}
+
+
+def test_a_candidate_is_shown_also_outside_of_its_scope(lab: Lab) -> None:
+    lab.hypotheses.add("warm-up helps", tags=["text"])
+    text = "---\nscope:\n  tag: [vision]\n---\n# Warm-up\nhelps small models\n"
+    lab.memory.write("notes/vision.md", text)
+    assert paths(lab) == []
+    assert paths(lab, extra=("notes/vision.md", "note", text)) == ["notes/vision.md"]
