@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING
 from perpetual.api import (
     Conflict,
     NotFound,
-    NotPermitted,
     PerpetualError,
-    RevisionConflict,
     UsageError,
     from_json,
 )
@@ -160,7 +158,8 @@ class Trials:
         for one in (canary, trial):
             if one is not None and one["state"] in ("proposed", *_RESUMED):
                 voided = int(one["voided"]) + (_ATTEMPTS if one["state"] in _RESUMED else 0)
-                self._change(one, state="running", approved_by=self._lab.actor, reason=None, voided=voided)
+                with _unless_done():
+                    self._change(one, state="running", approved_by=self._lab.actor, reason=None, voided=voided)
         return self._trials.get(trial.id)
 
     def _canary_of(self, trial: Record) -> Record | None:
@@ -179,15 +178,16 @@ class Trials:
         for trial in self._trials.find(state="running"):
             try:
                 why = self._advance(trial)
-            except RevisionConflict:
-                continue  # another process has just taken it on
+            except Conflict:
+                continue  # another process has just taken it on, or decided on the note
             if why is not None:
                 waits[trial.id] = why
         self._expire()
         return waits
 
     def _advance(self, trial: Record) -> str | None:
-        if not trial["canary"] and (gone := self._is_gone(trial)):
+        # A trial that is over is finished below, also where another process has decided on its note by now.
+        if not trial["canary"] and self.judge(trial).state == "running" and (gone := self._is_gone(trial)):
             self._change(trial, state="withdrawn", reason=gone)
             return None
         canary = self._canary_of(trial)
@@ -303,18 +303,20 @@ class Trials:
             return None  # it printed nothing
 
     def _finish(self, trial: Record, verdict: Verdict) -> None:
-        if not trial["canary"] and verdict.state in ("helps", "harms"):
+        if not trial["canary"] and verdict.state in ("helps", "harms") and self._is_gone(trial) is None:
             # Before the trial's own state: after a crash between the two the same is decided again.
             self._lab.memory.decide(trial["note"])
         self._change(trial, state=verdict.state, reason=verdict.reason, bar=verdict.bar)
 
     def _expire(self) -> None:
+        now = iso(datetime.now(UTC))
         for trial in self._trials.find(state="undecided"):
-            if trial["canary"] or iso(datetime.now(UTC)) < trial["expires_at"]:
+            if trial["canary"] or now < trial["expires_at"]:
                 continue
-            self._change(trial, state="expired", reason="undecided for too long")
-            if self._is_gone(trial) is None:
-                self._lab.memory.decide(trial["note"])
+            with _unless_done():
+                self._change(trial, state="expired", reason="undecided for too long")
+                if self._is_gone(trial) is None:
+                    self._lab.memory.decide(trial["note"])
 
     def _change(self, trial: Record, **fields: object) -> None:
         self._trials.update(trial.id, expect_revision=trial.revision, **fields)
@@ -389,7 +391,5 @@ def _unless_done() -> Iterator[None]:
     """Ignores a Conflict: another process has done it meanwhile."""
     try:
         yield
-    except NotPermitted:
-        raise
     except Conflict:
         return
