@@ -13,7 +13,7 @@ from perpetual.lab.context import Context
 from perpetual.lab.isolated_parts import HelperGate, PartRaised
 from perpetual.lab.redaction import only_removes
 from perpetual.records import Verdict
-from perpetual.slots.gate import OUTCOMES, Gate, GateVerdict, TextProvenance
+from perpetual.slots.gate import OUTCOMES, Gate, GateFinding, GateVerdict, TextProvenance
 from perpetual.slots.memory import PathRefused
 from perpetual.toolkit.contained import contained
 from perpetual.toolkit.deadline import OutOfTime, call
@@ -22,6 +22,7 @@ from perpetual.toolkit.reserved import is_bundled
 
 if TYPE_CHECKING:
     from perpetual.documents.memory import Finding, TextFinding
+    from perpetual.lab import Lab
 
 __all__ = ["Gates"]
 
@@ -88,6 +89,26 @@ class Gates:
         blocked = worst.outcome == "reject" or leaks  # the text as given does not enter the memory
         verdict_of_all = Verdict(worst.outcome, blocked, worst.category, tuple(findings))
         return verdict_of_all, _WITHHELD if failed else self._ctx.redactor.text(clean)
+
+    def in_record(self, lab: Lab, verdict: Verdict, text: str, provenance: TextProvenance) -> Verdict:
+        """Returns the verdict on a text that is written, with what bundled gates say of it beside the record."""
+        for name, gate in self._serving():
+            if isinstance(gate, HelperGate) or verdict.outcome == "reject":
+                continue  # the lab is not in a helper's process, and a rejection is final
+            try:
+                said = call(_MOST_S, partial(gate.in_record, lab, text, provenance))
+            except Exception as problem:  # noqa: BLE001 - what cannot be told is looked at by a person
+                why = f"the gate failed: {type(problem).__name__}"
+                said = GateVerdict("quarantine", "gate_failed", (GateFinding(name, "gate_failed", 0, 0, why),))
+            findings: list[Finding] = [
+                {"rule": item.rule, "span": [item.start, item.end], "excerpt": item.excerpt, "part": "content"}
+                for item in said.findings
+            ]
+            is_graver = OUTCOMES.index(said.outcome) > OUTCOMES.index(verdict.outcome)
+            outcome, category = (said.outcome, said.category) if is_graver else (verdict.outcome, verdict.category)
+            blocked = verdict.blocked or outcome == "reject"
+            verdict = Verdict(outcome, blocked, category, (*verdict.findings, *findings))
+        return verdict
 
     def _ask(self, name: str, gate: Gate, text: str, clean: str, provenance: TextProvenance) -> tuple[GateVerdict, str]:
         """Asks one gate within its limit; one in the helper process keeps it there."""

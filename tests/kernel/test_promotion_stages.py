@@ -13,6 +13,7 @@ import pytest
 from perpetual import Lab
 from perpetual.api import (
     Gate,
+    GateFinding,
     GateVerdict,
     Note,
     PromotionStage,
@@ -45,6 +46,15 @@ class Aside(Gate):
 
     def scan(self, text: str, provenance: TextProvenance) -> GateVerdict:
         return GateVerdict("quarantine", "odd") if "odd" in text else GateVerdict("pass")
+
+    def in_record(self, lab: Lab, text: str, provenance: TextProvenance) -> GateVerdict:
+        if "raise" in text:
+            raise OSError("no record")
+        others = [it.path for it in lab.memory.list().items if it.path != provenance.path]
+        if "second" not in text or not others:
+            return GateVerdict("pass")
+        found = (GateFinding("beside", "crowd", 0, 6, f"beside {others[0]}"),)
+        return GateVerdict("quarantine" if "crowd" in text else "pass", "crowd" if "crowd" in text else None, found)
 
 
 class Bench:
@@ -177,3 +187,23 @@ def test_a_rejected_note_has_no_text_to_decide_on(bench: Bench) -> None:
     bench.say(YES)
     with pytest.raises(Conflict):
         bench.lab.memory.decide(NOTE)
+
+
+def test_a_gate_judges_what_is_written_beside_the_record(bench: Bench) -> None:
+    told = bench.lab.memory.write("notes/b.md", "the second note")
+    assert (told["status"], [one["excerpt"] for one in told["verdict"]["findings"]]) == (
+        "candidate",
+        [f"beside {NOTE}"],
+    )
+    put = bench.lab.memory.write("notes/c.md", "the second of a crowd")
+    assert (put["status"], put["verdict"]["category"]) == ("quarantined", "crowd")
+    assert bench.lab.memory.list(status="quarantined").items[0].path == "notes/c.md"
+    assert bench.lab.memory.scan("the second of a crowd")["outcome"] == "pass"  # of the text alone
+
+
+def test_a_gate_that_fails_beside_the_record_leaves_it_to_a_person(bench: Bench) -> None:
+    made = bench.lab.memory.write("notes/b.md", "raise")
+    assert (made["status"], made["verdict"]["category"]) == ("quarantined", "gate_failed")
+    assert "OSError" in made["verdict"]["findings"][0]["excerpt"]
+    graver = bench.lab.memory.write("notes/c.md", "odd, and raise")
+    assert graver["verdict"]["category"] == "odd"

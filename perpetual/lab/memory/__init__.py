@@ -101,6 +101,7 @@ class Notes:
         _check_size("the message", message or "", _MESSAGE_LIMIT_BYTES)
         name = self._memory.normalise(path)
         verdict, clean, clean_message = self._gates.judge_note(name, type, content, message or "")
+        verdict = self._gates.in_record(self.lab, verdict, clean, TextProvenance(name, type, self._ctx.actor))
         blob = self._memory.blob_id(clean)
         with self._ctx.store.transaction() as tx:
             made = self._ctx.recall(tx, idempotency_key, "note")
