@@ -17,10 +17,8 @@ KERNEL: dict[str, tuple[str, str]] = {
     "methodology": ("perpetual.cli.settings:methodology", "How research is done here."),
     "config": ("perpetual.cli.settings:config", "What this project is made of."),
     "trust": ("perpetual.cli.trust:trust", "Accept a project that was not created here."),
-    "events": ("perpetual.cli.overview:events", "The feed of everything that happened."),
     "doctor": ("perpetual.cli.machine:doctor", "Check machine and project."),
     "plugins": ("perpetual.cli.plugins:plugins", "Which plugins there are, and what they offer."),
-    "completion": ("perpetual.cli.machine:completion", "Print a shell's completion script."),
     "help": ("perpetual.cli.topics:help_", "Show the commands of a topic, or a command's help."),
 }
 

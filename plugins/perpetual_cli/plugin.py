@@ -28,6 +28,8 @@ _COMMANDS = {
     "memory": ("memory", "Notes: show, write, list, search, history, promote, clone."),
     "mcp": ("mcp", "Serve the lab to an agent over MCP."),
     "services": ("services", "Services of plugins: list, start, stop."),
+    "events": ("events", "The feed of everything that happened."),
+    "completion": ("completion", "Print a shell's completion script."),
     "store": ("store", "The record's store: stats, verify, export, import, migrate, compact."),
 }
 

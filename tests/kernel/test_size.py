@@ -17,8 +17,8 @@ KERNEL = Path(__file__).parents[2] / "perpetual"
 OTHERS = {"lab", "documents", "science", "toolkit", "cli", "loop"}
 SLACK = 500  # lines by which a limit may be above the size: what has left is not to come back unseen
 
-KERNEL_LIMIT = 41_610
-HOST_LIMIT = 7_300
+KERNEL_LIMIT = 41_560
+HOST_LIMIT = 7_260
 
 
 def _lines(*, host: bool) -> int:
