@@ -87,7 +87,7 @@ class Gate(ABC):
     def in_record(self, lab: Lab, text: str, provenance: TextProvenance) -> GateVerdict:
         """Judges a text that is written by what the record holds beside it; asked of bundled gates; passes by default.
 
-        It reads and changes nothing. Findings of a pass are told to the author, and change nothing.
+        It reads and changes nothing. Findings of a pass are shown to the author, and change nothing.
         """
         return GateVerdict("pass")
 
