@@ -58,7 +58,7 @@ from perpetual_find.documents import Found
 from perpetual_mirrors.documents import MirrorPushes
 from perpetual_notes.documents import NoteType
 from perpetual_optuna.documents import SweepPruned
-from perpetual_recall.documents import BlockDocument, Explained
+from perpetual_recall.documents import BlockDocument, Explained, NoteWorth
 from perpetual_replay.documents import Replays
 from perpetual_report.documents import Comparison, Reference, Report, SiteReport, Verification
 from perpetual_scorers.documents import (
@@ -121,6 +121,7 @@ DOCUMENTS: dict[str, Any] = {
     "found": readable(Found),
     "memory_block": readable(BlockDocument),
     "memory_explained": Page[Explained],
+    "memory_worth": Page[NoteWorth],
     "gc": Gc,
     "gpu_status": readable(GpuStatus),
     "help": Help,

@@ -49,6 +49,7 @@ RESERVED: dict[str, frozenset[str]] = {
     "note_form": frozenset({"critic_calibration", "episodic_case", "failure_pattern", "purpose_contract", "skill_card",
                             "tool_policy", "user_preference"}),
     "placement": frozenset({"gpus"}),
+    "price": frozenset({"replay"}),
     "promotion_stage": frozenset({"replay"}),
     "proposer": frozenset({"full-scale", "grid", "noise-floor", "proxies"}),
     "redactor": frozenset({"secrets"}),

@@ -12,6 +12,7 @@ import click
 from perpetual.api import (
     CliContext,
     OpenGroup,
+    PluginError,
     UsageError,
     json_option,
     key_option,
@@ -21,7 +22,7 @@ from perpetual.api import (
     to_json,
 )
 from perpetual.toolkit.named_path import named_path
-from perpetual.toolkit.units import shown_time
+from perpetual.toolkit.units import shown_time, start_of
 
 if TYPE_CHECKING:
     from perpetual.documents.memory import MemoryDecision, MemoryWrite, StageSaid, VerdictDocument
@@ -51,8 +52,9 @@ def show(cli: CliContext, path: str | None) -> None:
     note = to_json(cli.lab.memory.get(path))
     text = cli.lab.memory.read(path)
     said = _evidence(cli, note)
-    cli.answer("note", {**note, "content": text, "evidence": said}, lambda: _note_text(note, text, said),
-               is_verbatim=True)  # fmt: skip
+    price, line = _price(cli, note)
+    cli.answer("note", {**note, "content": text, "evidence": said, "price": price},
+               lambda: _note_text(note, text, said, line), is_verbatim=True)  # fmt: skip
 
 
 def _evidence(cli: CliContext, note: dict[str, object]) -> dict[str, StageSaid]:
@@ -63,7 +65,17 @@ def _evidence(cli: CliContext, note: dict[str, object]) -> dict[str, StageSaid]:
     return {name: one for name, one in said.items() if one["decision"] != "abstain" or one["evidence"]}
 
 
-def _note_text(note: dict[str, object], text: str, said: dict[str, StageSaid]) -> str:
+def _price(cli: CliContext, note: dict[str, object]) -> tuple[dict[str, float] | None, str]:
+    """Returns the price of the note's newest version, as a document and as a line; both empty without a pricer."""
+    try:
+        pricer = cli.lab.part("price")
+    except (PluginError, UsageError):
+        return None, ""
+    found: tuple[dict[str, float] | None, str] = pricer.shown(cli.lab, note["path"], note["blob"])
+    return found
+
+
+def _note_text(note: dict[str, object], text: str, said: dict[str, StageSaid], price: str) -> str:
     proof = " proven" if note["proven"] else ""
     head = f"{note['path']}  [{note['status']}{proof} {note['type']}]  {note['updated_at']}  {note['actor']}"
     found = []
@@ -71,7 +83,7 @@ def _note_text(note: dict[str, object], text: str, said: dict[str, StageSaid]) -
         lines = one["evidence"].get("lines")
         shown = lines if isinstance(lines, list) else [f"{name.rpartition('/')[2]}: {one['reason']}"]
         found.append("\n".join(map(str, shown)))
-    return "\n\n".join(map(printable, [head, text, *found]))
+    return "\n\n".join(map(printable, filter(None, [head, text, *found, price])))
 
 
 @memory.command()
@@ -118,12 +130,54 @@ def _finding_lines(answer: MemoryWrite | MemoryDecision) -> list[str]:
 @memory.command(name="list")
 @click.argument("directory", metavar="[DIR]", required=False, default="")
 @click.option("--status", help="Only notes of this status.")
+@click.option(
+    "--by",
+    type=click.Choice(["time", "worth"]),
+    default="time",
+    show_default=True,
+    help="Oldest first, or with what each was measured to earn, the surest first.",
+)
 @page_options
 @json_option
 @pass_cli
-def list_(cli: CliContext, directory: str, status: str | None, limit: int, cursor: str | None) -> None:
-    """List the notes, or those below the folder DIR, oldest first."""
+def list_(cli: CliContext, directory: str, status: str | None, by: str, limit: int, cursor: str | None) -> None:
+    """List the notes, or those below the folder DIR."""
+    if by == "worth":
+        _show_worth(cli, directory, status, limit, start_of(cursor))
+        return
     _show_page(cli, folder=directory, status=status, limit=limit, cursor=cursor)
+
+
+def _show_worth(cli: CliContext, folder: str, status: str | None, limit: int, start: int) -> None:
+    try:
+        pricer = cli.lab.part("price")
+    except UsageError as problem:
+        raise PluginError("notes have no prices: no pricer is in force", hint="perpetual plugins list") from problem
+    found = pricer.worth(cli.lab, folder=folder, status=status)
+    page = found[start : start + limit]
+    cli.items(
+        "memory_worth",
+        page,
+        str(start + limit) if len(found) > start + limit else None,
+        ("path", "status", "uplift", "90 % interval", "pairs", "tokens", "for 1,000 tokens", "interval"),
+        lambda item: (item["path"], item["status"], *_price_cells(item["price"])),
+        empty="there are no notes",
+    )
+    if found and not any(item["price"] for item in found):
+        cli.progress("no note has been measured yet: perpetual memory replay PATH measures one")
+
+
+def _price_cells(price: dict[str, float] | None) -> tuple[str, ...]:
+    if price is None:
+        return ("not measured", "", "", "", "", "")
+    return (
+        f"{price['uplift']:+.2f}",
+        f"{price['low']:+.2f} to {price['high']:+.2f}",
+        str(price["pairs"]),
+        f"{price['tokens']:.0f}",
+        f"{price['per_1000_tokens']:+.2f}",
+        f"{price['low_per_1000_tokens']:+.2f} to {price['high_per_1000_tokens']:+.2f}",
+    )
 
 
 def _show_page(cli: CliContext, **query: Any) -> None:

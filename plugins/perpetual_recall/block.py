@@ -36,7 +36,10 @@ _LONGEST_PATH = 200  # characters
 
 @dataclass(frozen=True, slots=True)
 class BlockNote:
-    """A note of a block: the version that is shown, the paths that say the same, and those that say the opposite."""
+    """A note of a block: the version that is shown, the paths that say the same, and those that say the opposite.
+
+    `tokens` are those of its line and its text, counted as the block's.
+    """
 
     path: str
     blob: str
@@ -45,6 +48,7 @@ class BlockNote:
     same: tuple[str, ...] = ()
     opposite: tuple[str, ...] = ()
     trimmed: bool = False
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +168,13 @@ def _rendered(entries: Sequence[_Entry], tokens: int) -> Block:
         if shown is None:
             continue
         text, note = shown
-        room -= len(text.encode("utf-8", "replace")) + 1
+        room -= _bytes(text) + 1
         parts.append(text)
         notes.append(note)
     if not parts:
         return Block("", 0, ())
     text = f"{_HEAD}\n{fence(chr(10).join(parts), _SOURCE)}"
-    return Block(text, -(-len(text.encode("utf-8", "replace")) // 4), tuple(notes))
+    return Block(text, _tokens(text), tuple(notes))
 
 
 def _note(entry: _Entry, room: int) -> tuple[str, BlockNote] | None:
@@ -183,15 +187,24 @@ def _note(entry: _Entry, room: int) -> tuple[str, BlockNote] | None:
             lines.append(f"({words}: {', '.join(neutralise(path, _LONGEST_PATH) for path in paths)})")
     head = visible("\n".join(lines))
     whole = _indented(split(entry.version.text)[1])
-    left = room - len(head.encode("utf-8", "replace")) - 2
+    left = room - _bytes(head) - 2
     body = trimmed(whole, left)
     if not body or (body != whole and left < _LEAST_BYTES):
         return None
-    version = entry.version
+    text = f"{head}\n{body}"
     made = BlockNote(
-        note.path, version.blob, note.type, note.proven, tuple(entry.same), tuple(entry.opposite), body != whole
-    )
-    return f"{head}\n{body}", made
+        note.path, entry.version.blob, note.type, note.proven, tuple(entry.same), tuple(entry.opposite), body != whole,
+        _tokens(text),
+    )  # fmt: skip
+    return text, made
+
+
+def _tokens(text: str) -> int:
+    return -(-_bytes(text) // 4)
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
 
 
 def _indented(text: str) -> str:
@@ -201,7 +214,7 @@ def _indented(text: str) -> str:
 
 def trimmed(text: str, room: int) -> str:
     """Returns the text in at most `room` bytes, ended at the end of a sentence where there is one, else of a word."""
-    if len(text.encode("utf-8", "replace")) <= room:
+    if _bytes(text) <= room:
         return text
     piece = text.encode("utf-8", "replace")[: max(0, room - 4)].decode("utf-8", "ignore")
     ends = [found.end() for found in _SENTENCE.finditer(piece)]

@@ -1,10 +1,10 @@
-"""The documents of `perpetual memory block`, and of `perpetual memory search --explain`."""
+"""The documents of `perpetual memory block`, `memory search --explain` and `memory list --by worth`."""
 
 from __future__ import annotations
 
 from perpetual.documents import TypedDict
 
-__all__ = ["BlockDocument", "BlockNoteLine", "Explained"]
+__all__ = ["BlockDocument", "BlockNoteLine", "Explained", "NoteWorth", "PriceDocument"]
 
 
 class BlockNoteLine(TypedDict):
@@ -17,6 +17,7 @@ class BlockNoteLine(TypedDict):
     same: list[str]  # paths of notes that say the same, and were merged into this one
     opposite: list[str]  # paths of notes of the block that contradict it
     trimmed: bool
+    tokens: int  # what is shown of it, its line included
 
 
 class BlockDocument(TypedDict):
@@ -46,3 +47,31 @@ class Explained(TypedDict):
     score: float
     in_scope: bool
     left_out: str | None  # why agents are not offered it
+
+
+class PriceDocument(TypedDict):
+    """What a version of a note was measured to earn: `uplift` of the score, and for 1,000 tokens of the memory block.
+
+    `low` and `high` are an interval of 90 % that holds at every number of pairs; `tokens` the mean over the tasks.
+    """
+
+    uplift: float
+    low: float
+    high: float
+    pairs: int
+    tokens: float
+    per_1000_tokens: float
+    low_per_1000_tokens: float
+    high_per_1000_tokens: float
+
+
+class NoteWorth(TypedDict):
+    """A note with the price of its newest version; null where that was never measured."""
+
+    path: str
+    status: str
+    proven: bool
+    type: str
+    title: str
+    blob: str
+    price: PriceDocument | None

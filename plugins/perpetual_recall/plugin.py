@@ -1,4 +1,4 @@
-"""Entry point of the retrieval: brings the slots `retriever` and `embedder`; nothing heavy."""
+"""Entry point of the retrieval: brings the slots `retriever`, `embedder` and `price`; nothing heavy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from perpetual.api import EventKind, Field, Provider, RecordKind, Slot, Suite, T
 
 @hookimpl
 def perpetual_slots() -> list[Slot]:
-    """Brings the slots `retriever`, which notes are found and offered, and `embedder`, vectors of texts."""
+    """Brings the slots `retriever`, which notes are found and offered, `embedder`, vectors of texts, and `price`."""
     return [
         Slot("retriever", "perpetual_retrievers", "retriever", "perpetual_recall.retriever:Retriever", "one",
              default="recall", suite=Suite("perpetual_recall.testing:RetrieverContract", fixture="retriever"),
@@ -15,6 +15,10 @@ def perpetual_slots() -> list[Slot]:
                                folder="perpetual_templates:retriever")),
         Slot("embedder", "perpetual_embedders", "embedder", "perpetual_recall.embedder:Embedder",
              suite=Suite("perpetual_recall.testing.embedders:EmbedderContract", fixture="embedder")),
+        Slot("price", "perpetual_prices", "pricer", "perpetual_recall.price:Pricer", "one", default="replay",
+             suite=Suite("perpetual_recall.testing.prices:PricerContract", fixture="pricer"),
+             template=Template("perpetual config set slots.price {0}", "as a file of the project lists them",
+                               folder="perpetual_templates:price")),
     ]  # fmt: skip
 
 

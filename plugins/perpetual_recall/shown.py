@@ -31,11 +31,11 @@ def text_of(lab: Lab, note: Note, *, for_agent: bool) -> str | None:
         return None
 
 
-def every_note(lab: Lab) -> Iterator[Note]:
-    """Yields every note, oldest first, a page at a time."""
+def every_note(lab: Lab, *, folder: str = "", status: str | None = None) -> Iterator[Note]:
+    """Yields every note, or those below a folder or of a status, oldest first, a page at a time."""
     cursor: str | None = None
     while True:
-        page = lab.memory.list(limit=_PAGE, cursor=cursor)
+        page = lab.memory.list(folder=folder, status=status, limit=_PAGE, cursor=cursor)
         yield from page.items
         cursor = page.next_cursor
         if cursor is None:

@@ -9,6 +9,7 @@ e-values.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -59,25 +60,31 @@ def interval(differences: Sequence[float], alpha: float = 0.1) -> tuple[float, f
     """
     if not differences:
         return None
-    left = [mean for mean in (-1 + 2 * step / _GRID for step in range(_GRID + 1)) if _is_left(differences, mean, alpha)]
-    if not left:
-        return None  # pairs whose mean moved: no single mean fits them
-    return max(-1.0, left[0] - 2 / _GRID), min(1.0, left[-1] + 2 / _GRID)
-
-
-def _is_left(differences: Sequence[float], mean: float, alpha: float) -> bool:
+    # The greater the mean, the less a bet that the true one is above it wins, at each pair: so each side leaves out one
+    # end of the range, and its edge is found by halving.
     most = 2 / alpha
-    for sign in (1, -1):
-        room = 1 + sign * mean  # how far a difference may lie on the losing side of this bet
-        if room <= 0:  # an end of the range: no difference lies beyond it, and the mean is there only if all do
-            if any(one != mean for one in differences):
-                return False
-            continue
-        wealth = [1.0] * len(STAKES)
-        for one in differences:
-            wealth = [had * (1 + stake * sign * (one - mean) / room) for had, stake in zip(wealth, STAKES, strict=True)]
-            if math.fsum(wealth) / len(STAKES) >= most:
-                return False
+    first = bisect_left(range(_GRID + 1), True, key=lambda step: _is_left(differences, step, 1, most))
+    end = bisect_left(range(_GRID + 1), True, key=lambda step: not _is_left(differences, step, -1, most))
+    if first >= end:
+        return None  # pairs whose mean moved: no single mean fits them
+    return max(-1.0, _mean(first - 1)), min(1.0, _mean(end))
+
+
+def _mean(step: int) -> float:
+    return -1 + 2 * step / _GRID
+
+
+def _is_left(differences: Sequence[float], step: int, sign: int, most: float) -> bool:
+    """Returns whether a mean is left by the bets that the true one is greater (`sign` 1), or less (-1)."""
+    mean = _mean(step)
+    room = 1 + sign * mean  # how far a difference may lie on the losing side of this bet
+    if room <= 0:  # an end of the range: no difference lies beyond it, and the mean is there only if all do
+        return all(one == mean for one in differences)
+    wealth = [1.0] * len(STAKES)
+    for one in differences:
+        wealth = [had * (1 + stake * sign * (one - mean) / room) for had, stake in zip(wealth, STAKES, strict=True)]
+        if math.fsum(wealth) / len(STAKES) >= most:
+            return False
     return True
 
 

@@ -19,6 +19,13 @@ def perpetual_promotion_stages() -> list[Provider]:
                      requires=_REQUIRES)]  # fmt: skip
 
 
+@hookimpl(optionalhook=True)
+def perpetual_prices() -> list[Provider]:
+    """Offers the pricer that reads trials."""
+    return [Provider("price", "replay", "perpetual_replay.price:build", "what paired runs measured, for each token",
+                     requires=_REQUIRES)]  # fmt: skip
+
+
 @hookimpl
 def perpetual_commands() -> list[Provider]:
     """Offers `perpetual memory replay`."""

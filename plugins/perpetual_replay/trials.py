@@ -7,7 +7,7 @@ in which a run was lost or killed is run again, both arms of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
@@ -137,14 +137,15 @@ class Trials:
             idempotency_key=f"replay:{path}:{blob}:{digest}:{canary}",
         )  # fmt: skip
 
-    def _contexts(self, path: str, type_: str, text: str, task: Task) -> dict[str, str]:
-        """Returns the digests of a task's two contexts; their texts are recorded."""
+    def _contexts(self, path: str, type_: str, text: str, task: Task) -> dict[str, object]:
+        """Returns the digests of a task's two contexts, whose texts are recorded, and the note's tokens in the one."""
         from perpetual_recall.block import memory_block
 
         tokens = int(str(self._options["block_tokens"]))
         with_ = memory_block(self._lab, task.query, tokens=tokens, extra=(path, type_, text), without=(path,))
         without = memory_block(self._lab, task.query, tokens=tokens, without=(path,))
-        return {"with": self._kept(with_.text), "without": self._kept(without.text)}
+        spent = sum(note.tokens for note in with_.notes if note.path == path)
+        return {"with": self._kept(with_.text), "without": self._kept(without.text), "tokens": spent}
 
     def _kept(self, text: str) -> str:
         digest = sha256(text.encode()).hexdigest()
@@ -335,6 +336,13 @@ class Trials:
         """Returns the newest trial of a version of a note."""
         found = [trial for trial in self._trials.find(note=path) if trial["blob"] == blob and not trial["canary"]]
         return found[-1] if found else None
+
+    def tested(self, paths: Collection[str] | None = None) -> dict[tuple[str, str], Record]:
+        """Returns the newest trial with a pair of each version of a note, by its path and blob."""
+        found = self._trials.find() if paths is None else [
+            trial for path in dict.fromkeys(paths) for trial in self._trials.find(note=path)
+        ]  # fmt: skip
+        return {(one["note"], one["blob"]): one for one in found if one["pairs"] and not one["canary"]}
 
     def pairs_of(self, trial: Record) -> list[Record]:
         """Returns the trial's pairs, in the planned order."""
