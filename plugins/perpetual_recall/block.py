@@ -30,6 +30,7 @@ DEFAULT_TOKENS = 600
 _HEAD = "Notes of this project. Proven: it helped in paired trials. Unproven: no trial has shown it."
 _SOURCE = "the memory"
 _LEAST_BYTES = 40  # of a note's text; with less room it is left out
+_WHOLE = 2**62  # bytes: room for any note
 _SENTENCE = re.compile(r"[.!?:](?=\s)|\n")
 _LONGEST_PATH = 200  # characters
 
@@ -97,7 +98,7 @@ def memory_block(
     recall = recall_of(lab)
     with recall.index.of(lab) as connection:
         entries = _chosen(lab, recall, connection, own if query is None else query, scope, limit, more, left_out)
-    return _rendered(_harmless(lab, entries), tokens)
+    return _rendered(lab, _harmless(lab, entries), tokens, [it.note.path for it in more])
 
 
 def _harmless(lab: Lab, entries: list[_Entry]) -> list[_Entry]:
@@ -127,11 +128,12 @@ def _chosen(
 
     found = [item.version for item in recall.best(lab, connection, query, scope, None, extra=extra, without=without)]
     entries: list[_Entry] = []
+    asked = {version.note.path for version in extra}
     for version in found:
         twin = next((it for it in entries if _is_same(it.version, version)), None)
         if twin is not None:
             twin.same.append(version.note.path)
-        elif len(entries) < limit or version in extra:
+        elif len(entries) < limit or version.note.path in asked:
             if len(entries) == limit:
                 entries.pop()
             entries.append(_Entry(version))
@@ -158,23 +160,80 @@ def _pair(entries: list[_Entry], entry: _Entry, other: Version) -> None:
             one.opposite.append(two.version.note.path)
 
 
-def _rendered(entries: Sequence[_Entry], tokens: int) -> Block:
-    """Returns the text of the notes; each has its share of the room that the ones before it left."""
+def _rendered(lab: Lab, entries: Sequence[_Entry], tokens: int, first: Sequence[str] = ()) -> Block:
+    """Returns the text of the notes, in their order; where it is too long the lowest earners leave.
+
+    Args:
+        lab: what prices are looked up in.
+        entries: the notes, the highest score first.
+        tokens: the size at most.
+        first: paths of what leaves last, whatever it earns.
+    """
     room = 4 * tokens - len(_HEAD) - FENCE_BYTES - len(f" from {_SOURCE}") - 2
-    parts: list[str] = []
-    notes: list[BlockNote] = []
-    for place, entry in enumerate(entries):
-        shown = _note(entry, room // (len(entries) - place) if room > 0 else 0) or _note(entry, room)
-        if shown is None:
-            continue
-        text, note = shown
-        room -= _bytes(text) + 1
-        parts.append(text)
-        notes.append(note)
-    if not parts:
+    shown = _Shown(room)
+    if not shown.take_whole(entries):
+        _fit(shown, entries, _places(lab, entries, first))
+    found = [shown.notes[id(entry)] for entry in entries if id(entry) in shown.notes]
+    if not found:
         return Block("", 0, ())
-    text = f"{_HEAD}\n{fence(chr(10).join(parts), _SOURCE)}"
-    return Block(text, _tokens(text), tuple(notes))
+    text = f"{_HEAD}\n{fence(chr(10).join(text for text, _ in found), _SOURCE)}"
+    return Block(text, _tokens(text), tuple(note for _, note in found))
+
+
+class _Shown:
+    """The notes that are shown, and the bytes that are left."""
+
+    def __init__(self, room: int) -> None:
+        self.room, self.notes = room, dict[int, tuple[str, BlockNote]]()
+
+    def take(self, entry: _Entry, *, share: int | None = None) -> bool:
+        """Shows a note in its share of the room, or in all of it; answers whether the whole of it is shown."""
+        found = None if share is None else _note(entry, share)
+        found = found or _note(entry, self.room)
+        if found is None:
+            return False
+        self.room -= _bytes(found[0]) + 1
+        self.notes[id(entry)] = found
+        return not found[1].trimmed
+
+    def take_whole(self, entries: Sequence[_Entry]) -> bool:
+        """Shows all the notes if there is room for the whole of each, else none; answers which."""
+        found = {id(entry): note for entry in entries if (note := _note(entry, _WHOLE)) is not None}
+        size = sum(_bytes(text) + 1 for text, _ in found.values())
+        if size > self.room:
+            return False
+        self.room -= size
+        self.notes |= found
+        return True
+
+
+def _places(lab: Lab, entries: Sequence[_Entry], first: Sequence[str]) -> list[tuple[int, float]]:
+    """Returns each note's place in the order of worth, the smallest for what leaves last."""
+    from perpetual_recall.price import order, prices_of
+
+    prices = prices_of(lab, [entry.version.note.path for entry in entries])
+    return [
+        (-1, 0.0) if entry.version.note.path in first else order(prices.get((entry.version.note.path, entry.version.blob)))
+        for entry in entries
+    ]
+
+
+def _fit(shown: _Shown, entries: Sequence[_Entry], places: Sequence[tuple[int, float]]) -> None:
+    """Shows the best of the notes: measured ones whole, then others in equal shares, then those shown to harm."""
+    from perpetual_recall.price import UNMEASURED
+
+    ranked = sorted(zip(places, entries, strict=True), key=lambda item: item[0])
+    for place, entry in ranked:
+        if place < UNMEASURED and not shown.take(entry):
+            return
+    unknown = [entry for place, entry in ranked if place == UNMEASURED]
+    if not shown.take_whole(unknown):
+        for count, entry in enumerate(unknown):
+            shown.take(entry, share=max(0, shown.room) // (len(unknown) - count))
+        return
+    for place, entry in ranked:
+        if place > UNMEASURED and not shown.take_whole([entry]):
+            return
 
 
 def _note(entry: _Entry, room: int) -> tuple[str, BlockNote] | None:

@@ -150,4 +150,4 @@ def test_worth_is_ordered_by_what_the_interval_leaves_for_certain() -> None:
         Price(-0.2, -0.4, -0.1, 9, 50.0),
         Price(-0.5, -0.7, -0.3, 9, 50.0),
     ]
-    assert sorted(reversed(ordered), key=order) == ordered
+    assert sorted(ordered[4:] + ordered[:4], key=order) == ordered

@@ -202,3 +202,11 @@ def test_a_locked_index_is_a_transient_error(agent: Lab, monkeypatch: pytest.Mon
             why(agent)
     finally:
         holder.close()
+
+
+def test_a_candidate_is_shown_beside_notes_that_did_well(agent: Lab) -> None:
+    """A trial's one arm has the note that it is about, whatever the others score."""
+    shown(agent)
+    work(agent, "true")
+    block = memory_block(agent, "warm-up", limit=1, extra=("skills/new.md", "skill_card", "# New\nalways"))
+    assert [note.path for note in block.notes] == ["skills/new.md"]

@@ -14,6 +14,7 @@ from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual.errors import PluginError
 from perpetual.science.replay import STAKES
+from perpetual_recall.block import memory_block
 from perpetual_recall.price import Pricer, by_worth, prices_of
 from perpetual_recall.testing.prices import MEASURED, PricerContract
 from perpetual_replay.evalues import interval
@@ -147,8 +148,39 @@ def test_the_list_by_worth(five: Lab, capsys: pytest.CaptureFixture[str]) -> Non
     assert "notes/open.md" not in out
     assert run(["memory", "list", "--by", "worth", "--cursor", "2", "--limit", "2"]) == 0
     out = capsys.readouterr().out
-    assert "notes/open.md" in out.splitlines()[-3]
-    assert "not measured" in out.splitlines()[-2]
+    assert "notes/open.md" in out.splitlines()[-4]
+    assert "not measured" in out.splitlines()[-3]
+
+
+def test_the_lowest_earners_leave_a_short_block_first(five: Lab) -> None:
+    """At each size the block has the best notes, down to some place in the order, and none is cut but the last."""
+    sizes, earlier = range(600, 20, -12), set(ORDER)
+    for tokens in sizes:
+        notes = memory_block(five, "warm-up", tokens=tokens).notes
+        shown = {note.path for note in notes}
+        assert shown == {*ORDER[: len(shown)]}
+        assert shown <= earlier
+        assert {note.path for note in notes if note.trimmed} <= {*ORDER[len(shown) - 1 : len(shown)]}
+        earlier = shown
+    assert (earlier, len(memory_block(five, "warm-up", tokens=600).notes)) == (set(), 5)
+
+
+def test_notes_that_were_not_measured_share_what_the_others_leave(five: Lab) -> None:
+    for name in ("one", "two"):
+        five.memory.write(f"notes/{name}.md", f"# Warm-up {name}\n" + f"warm-up {name} is this. " * 12)
+    notes = {note.path: note for note in memory_block(five, "warm-up", tokens=440, limit=7).notes}
+    assert [path in notes for path in ORDER] == [True, True, True, True, False]
+    unknown = {"notes/unknown.md", "notes/one.md", "notes/two.md"}
+    assert {path for path, note in notes.items() if note.trimmed} <= unknown
+    assert any(note.trimmed for note in notes.values())
+    assert len(notes) == 6
+    assert not notes["notes/helps.md"].trimmed
+
+
+def test_what_is_on_trial_stays_in_a_short_block(five: Lab) -> None:
+    text = five.memory.read("notes/harms.md")
+    (only,) = memory_block(five, "warm-up", tokens=130, extra=("notes/harms.md", "note", text)).notes
+    assert only.path == "notes/harms.md"
 
 
 def test_without_a_trial_the_list_says_how_to_get_one(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
