@@ -50,7 +50,7 @@ RESERVED: dict[str, frozenset[str]] = {
                             "tool_policy", "user_preference"}),
     "placement": frozenset({"gpus"}),
     "price": frozenset({"replay"}),
-    "promotion_stage": frozenset({"replay"}),
+    "promotion_stage": frozenset({"replay", "watch"}),
     "proposer": frozenset({"full-scale", "grid", "noise-floor", "proxies"}),
     "redactor": frozenset({"secrets"}),
     "report_section": frozenset({"artifacts", "curves", "sweeps"}),

@@ -16,6 +16,7 @@ from perpetual.toolkit.fence import FENCE_BYTES, fence, neutralise
 from perpetual.toolkit.fence import block as visible
 from perpetual_recall.duplicates import are_alike, are_opposite, shingles
 from perpetual_recall.front import front_of, split
+from perpetual_recall.holdout import Holdout, drawn
 from perpetual_recall.shown import is_for_agent
 
 if TYPE_CHECKING:
@@ -54,11 +55,15 @@ class BlockNote:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A text for an agent, empty where no note fits; `tokens` are counted as ceil(UTF-8 bytes / 4)."""
+    """A text for an agent, empty where no note fits; `tokens` are counted as ceil(UTF-8 bytes / 4).
+
+    `holdout` is what was drawn on the promoted notes among them; None where nothing was drawn.
+    """
 
     text: str
     tokens: int
     notes: tuple[BlockNote, ...]
+    holdout: Holdout | None = None
 
 
 @dataclass(slots=True)
@@ -76,6 +81,7 @@ def memory_block(
     limit: int = 5,
     extra: tuple[str, str, str] | None = None,
     without: Sequence[str] = (),
+    holdout: float = 0.0,
 ) -> Block:
     """Returns the notes that help with a query, as an agent may be shown them; the same record gives the same block.
 
@@ -86,6 +92,7 @@ def memory_block(
         limit: notes at most, without those that a contradiction brings in.
         extra: path, type and text of a note that is put in beside, or in place of, the one of that path.
         without: paths of notes that are left out.
+        holdout: the chance with which each promoted note is withheld from an agent; nothing is from a person.
     """
     from perpetual_recall.present import present_of
     from perpetual_recall.recall import recall_of
@@ -98,7 +105,25 @@ def memory_block(
     recall = recall_of(lab)
     with recall.index.of(lab) as connection:
         entries = _chosen(lab, recall, connection, own if query is None else query, scope, limit, more, left_out)
-    return _rendered(lab, _harmless(lab, entries), tokens, [it.note.path for it in more])
+        entries = _harmless(lab, entries)
+        made = _rendered(lab, entries, tokens, [it.note.path for it in more])
+        if not holdout or not is_for_agent(lab):
+            return made
+        shown = {note.path for note in made.notes}
+        left = [entry for entry in entries if entry.version.note.path in shown]
+        draws = drawn(lab, connection, [entry.version for entry in left], holdout)
+    return replace(_without_held_out(lab, left, draws, tokens) or made, holdout=draws)
+
+
+def _without_held_out(lab: Lab, entries: Sequence[_Entry], draws: Holdout | None, tokens: int) -> Block | None:
+    """Returns the block of these notes without those that were drawn to be withheld; None where none was."""
+    out = {note.path for note in draws.notes if not note.shown} if draws is not None else {}
+    left = [entry for entry in entries if entry.version.note.path not in out]
+    if len(left) == len(entries):
+        return None
+    for entry in left:
+        entry.opposite = [path for path in entry.opposite if path not in out]
+    return _rendered(lab, left, tokens)
 
 
 def _harmless(lab: Lab, entries: list[_Entry]) -> list[_Entry]:
@@ -213,7 +238,9 @@ def _places(lab: Lab, entries: Sequence[_Entry], first: Sequence[str]) -> list[t
 
     prices = prices_of(lab, [entry.version.note.path for entry in entries])
     return [
-        (-1, 0.0) if entry.version.note.path in first else order(prices.get((entry.version.note.path, entry.version.blob)))
+        (-1, 0.0)
+        if entry.version.note.path in first
+        else order(prices.get((entry.version.note.path, entry.version.blob)))
         for entry in entries
     ]
 

@@ -19,12 +19,14 @@ def block(cli: CliContext, query: str | None, tokens: int, limit: int) -> None:
     """Show the notes that help with QUERY as an agent gets them: fenced, labelled, within a number of tokens.
 
     Without QUERY the notes for the open hypotheses and the newest experiments. What an agent is shown is recorded, so
-    that the outcomes of its next runs count for these notes.
+    that the outcomes of its next runs count for these notes. Now and then a promoted note is withheld from an agent by
+    chance, which shows whether work goes better with it (`plugins.recall.holdout`, 0 turns it off).
     """
     from perpetual_recall.block import memory_block
     from perpetual_recall.exposure import expose
 
-    made = memory_block(cli.lab, query, tokens=tokens, limit=limit)
+    holdout = float(str(cli.lab.options("recall")["holdout"]))
+    made = memory_block(cli.lab, query, tokens=tokens, limit=limit, holdout=holdout)
     expose(cli.lab, made)
     document = {"text": made.text, "tokens": made.tokens, "limit_tokens": tokens, "notes": to_json(made.notes)}
     cli.answer("memory_block", document, lambda: made.text or "no note fits", is_verbatim=True)

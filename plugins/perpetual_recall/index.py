@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from perpetual.api import Note, NotFound, PerpetualError, TransientError
 from perpetual.toolkit.caches import cache_dir
-from perpetual_recall import outcomes
+from perpetual_recall import calls, outcomes
 from perpetual_recall.front import NOTHING, Front, front_of, split
 from perpetual_recall.ranking import UNIT, Utility
 from perpetual_recall.shown import text_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "Index", "Version", "index_path", "matches", "newest", "version_of"]
 
 Connection = sqlite3.Connection
-_VERSION = 1  # of the tables and of what is indexed
+_VERSION = 2  # of the tables and of what is indexed
 _WAIT_S = 20.0
 _LONGEST = 64 * 1024  # characters of a note that are indexed
 _TABLES = (
@@ -45,10 +45,11 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS vectors (embedder TEXT, blob TEXT, vector TEXT, PRIMARY KEY (embedder, blob)) "
     "WITHOUT ROWID",
     *outcomes.TABLES,
+    *calls.TABLES,
 )
 _RANK = "bm25(4.0, 4.0, 1.0)"  # a word of the title says more than one of the text
 _SPARE = 12  # matches that are fetched beyond those that are asked for
-_DROPPED = ("state", "versions", "words", "vectors", *outcomes.NAMES)
+_DROPPED = ("state", "versions", "words", "vectors", *outcomes.NAMES, *calls.NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +191,7 @@ def _refresh(lab: Lab, connection: sqlite3.Connection, exposure: str) -> int:
             if kind == "note":
                 _put(lab, connection, id)
         outcomes.fold(lab, connection, changes)
+        calls.take_events(lab, connection, int(_state(connection).get("event", "0")))
         events = lab.feed.last()
         fresh = {"seq": str(present), "version": str(_VERSION), "event": str(events), "mark": _mark(lab, events),
                  "exposure": exposure}  # fmt: skip

@@ -18,16 +18,19 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from perpetual.api import NotFound
+from perpetual.toolkit.units import iso
+from perpetual_recall.calls import take_exposure, take_run
 from perpetual_recall.ranking import UNIT
 
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Experiment, Run
 
-__all__ = ["EXPOSURE", "NAMES", "TABLES", "agent_of", "fold", "outcome_of"]
+__all__ = ["EXPOSURE", "NAMES", "TABLES", "agent_of", "fold", "latest", "outcome_of"]
 
 EXPOSURE = "recall.exposure"
 _WINDOW = timedelta(days=1)
+REPLAY = "replay"  # tag of the runs of trials
 NAMES = ("exposures", "credits", "tallies")
 TABLES = (
     "CREATE TABLE IF NOT EXISTS exposures (no INTEGER PRIMARY KEY, actor TEXT, time TEXT, run TEXT, notes TEXT)",
@@ -70,6 +73,7 @@ def _expose(lab: Lab, connection: sqlite3.Connection, id: str) -> str | None:
         "INSERT OR REPLACE INTO exposures VALUES (?, ?, ?, ?, ?)",
         (int(id), agent_of(row.created_by), row.created_at, named, json.dumps(_notes(row.fields.get("notes")))),
     )
+    take_exposure(connection, row, agent_of(row.created_by))
     return named
 
 
@@ -90,7 +94,11 @@ def _settle(lab: Lab, connection: sqlite3.Connection, id: str) -> None:
         experiment = lab.experiments.get(run.experiment_id)
     except NotFound:
         return
+    if REPLAY in experiment.tags:
+        return  # its context is what the trial gave it
     is_good = outcome_of(run, experiment)
+    if run.started_at is not None:
+        take_run(connection, run, _actors(experiment), _earliest(run.started_at), is_good)
     if is_good is None:
         return
     notes = _context(connection, run, experiment)
@@ -113,7 +121,7 @@ def _context(connection: sqlite3.Connection, run: Run, experiment: Experiment) -
     """Returns the notes in whose context a run was started: of an exposure that names it, else of its actor's last."""
     row = connection.execute("SELECT notes FROM exposures WHERE run = ? ORDER BY no DESC LIMIT 1", (run.id,)).fetchone()
     if row is None and run.started_at is not None:
-        actors = sorted({agent_of(name) for name in (experiment.proposed_by, experiment.approved_by) if name})
+        actors = _actors(experiment)
         row = connection.execute(
             f"SELECT notes FROM exposures WHERE actor IN ({', '.join('?' * len(actors))}) AND run IS NULL "
             "AND time <= ? AND time >= ? ORDER BY no DESC LIMIT 1",
@@ -122,9 +130,18 @@ def _context(connection: sqlite3.Connection, run: Run, experiment: Experiment) -
     return [] if row is None else [(path, blob) for path, blob in json.loads(row[0])]
 
 
+def _actors(experiment: Experiment) -> list[str]:
+    """Returns the agents that a run is a deed of: the one that proposed it, and the one that approved it."""
+    return sorted({agent_of(name) for name in (experiment.proposed_by, experiment.approved_by) if name})
+
+
 def _earliest(time: str) -> str:
-    moment = datetime.fromisoformat(time) - _WINDOW
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return iso(datetime.fromisoformat(time) - _WINDOW)
+
+
+def latest(time: str) -> str:
+    """Returns until when a run may be started that is the outcome of an exposure."""
+    return iso(datetime.fromisoformat(time) + _WINDOW)
 
 
 def _add(connection: sqlite3.Connection, path: str, blob: str, good: int, bad: int) -> None:

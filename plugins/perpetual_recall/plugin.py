@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from perpetual.api import EventKind, Field, Provider, RecordKind, Slot, Suite, Template, hookimpl
+from typing import TYPE_CHECKING
+
+from perpetual.api import EventKind, Field, Option, Provider, RecordKind, Slot, Suite, Template, hookimpl
+
+if TYPE_CHECKING:
+    from perpetual import Lab
 
 
 @hookimpl
@@ -32,6 +37,32 @@ def perpetual_retrievers() -> list[Provider]:
 
 
 @hookimpl
+def perpetual_promotion_stages() -> list[Provider]:
+    """Offers the stage that takes promoted notes back where work goes worse with them."""
+    return [Provider("promotion_stage", "watch", "perpetual_recall.watch:build",
+                     "promoted notes against calls in which they were withheld")]  # fmt: skip
+
+
+@hookimpl
+def perpetual_options() -> dict[str, Option]:
+    """Names what the watch over promoted notes is set by."""
+    return {
+        "holdout": Option("float", 0.05, "Chance that an agent's block leaves out a promoted note; 0: never.",
+                          minimum=0.0, maximum=0.5),
+        "watch_bar": Option("float", 5.0, "E-value of harm from which a promoted note goes back to quarantine.",
+                            minimum=1.5, maximum=1e6),
+    }  # fmt: skip
+
+
+@hookimpl
+def perpetual_scan(lab: Lab) -> None:
+    """Takes back promoted notes of which calls have shown harm."""
+    from perpetual_recall.watch import look
+
+    look(lab)
+
+
+@hookimpl
 def perpetual_kinds() -> list[RecordKind | EventKind]:
     """Brings the ledger of exposures: which notes were in the context of whom."""
     return [
@@ -40,6 +71,9 @@ def perpetual_kinds() -> list[RecordKind | EventKind]:
             "run": Field("str", "The run whose context it was; null: of the actor's next runs.", references="run"),
             "session": Field("str", "The agent's session, as its harness names it."),
             "tokens": Field("int", "The size of what was shown, in tokens."),
+            "drawn": Field("list", "Promoted notes on which it was drawn whether they are shown: {path, blob, shown}."),
+            "holdout": Field("float", "The chance with which each of these was withheld."),
+            "runs": Field("int", "The runs that the agent had started when it was drawn."),
         }, ledger=True)
     ]  # fmt: skip
 

@@ -107,21 +107,23 @@ class Suite(PricerContract):
         self.pricer.listed = {(path, lab.memory.get(path).blob): PRICE for path in MEASURED}
 
 
-def holds(name: str, kind: type[Listed], folder: Path) -> bool:
-    pricer = kind()
+def failing(kind: type[Listed], folder: Path) -> set[str]:
+    """The tests of the suite that a pricer fails, one after another in one lab; the one that writes comes last."""
+    pricer, found = kind(), set()
     suite = Suite(pricer)
     with Lab.init(folder, name="contract") as lab:
         suite.filled(lab)
-        try:
-            getattr(suite, name)(pricer, lab)
-        except AssertionError:
-            return False
-        return True
+        for name in sorted(NAMES, key=lambda name: name == "test_a_changed_note_has_no_price"):
+            try:
+                getattr(suite, name)(pricer, lab)
+            except AssertionError:
+                found.add(name)
+    return found
 
 
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
 def test_the_suite_bites(kind: type[Listed], tmp_path: Path) -> None:
-    assert {name for name in NAMES if not holds(name, kind, tmp_path / name)} == BROKEN[kind]
+    assert failing(kind, tmp_path / "project") == BROKEN[kind]
 
 
 def test_every_test_of_the_suite_has_a_pricer_that_fails_it() -> None:
