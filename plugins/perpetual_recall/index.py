@@ -191,8 +191,8 @@ def _refresh(lab: Lab, connection: sqlite3.Connection, exposure: str) -> int:
             if kind == "note":
                 _put(lab, connection, id)
         outcomes.fold(lab, connection, changes)
+        events = lab.feed.last()  # before they are read: what comes meanwhile is read again the next time
         calls.take_events(lab, connection, int(_state(connection).get("event", "0")))
-        events = lab.feed.last()
         fresh = {"seq": str(present), "version": str(_VERSION), "event": str(events), "mark": _mark(lab, events),
                  "exposure": exposure}  # fmt: skip
         connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", fresh.items())

@@ -25,6 +25,7 @@ AGENT = "mcp:c/1"
 TEXT = "# Warm-up\nwarm-up of adam helps"
 
 
+@pytest.mark.slow
 class TestWatchStage(PromotionStageContract):
     @pytest.fixture
     def stage(self) -> PromotionStage:
@@ -51,8 +52,7 @@ def path_of(lab: Lab, *withheld: bool, chance: float = 0.5, but: str = "") -> st
         name
         for name in names
         if name != but
-        and [point(lab.config.project_id, "agent c", name, runs) < chance for runs in range(len(withheld))]
-        == [*withheld]
+        and all((point(project, "agent c", name, runs) < chance) == out for runs, out in enumerate(withheld))
     )
 
 

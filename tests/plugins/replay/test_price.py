@@ -53,6 +53,7 @@ def lab(project: Path) -> Iterator[Lab]:
         yield lab
 
 
+@pytest.mark.slow
 class TestReplayPricer(PricerContract):
     @pytest.fixture
     def pricer(self) -> Pricer:
