@@ -58,7 +58,7 @@ from perpetual_find.documents import Found
 from perpetual_mirrors.documents import MirrorPushes
 from perpetual_notes.documents import NoteType
 from perpetual_optuna.documents import SweepPruned
-from perpetual_recall.documents import BlockDocument, Explained, NoteWorth
+from perpetual_recall.documents import BlockDocument, Explained, NotePrice, NoteWorth
 from perpetual_replay.documents import Replays
 from perpetual_report.documents import Comparison, Reference, Report, SiteReport, Verification
 from perpetual_scorers.documents import (
@@ -136,7 +136,7 @@ DOCUMENTS: dict[str, Any] = {
     "memory_write": MemoryWrite,
     "methodology": Page[Setting],
     "mirror": readable(MirrorPushes),
-    "note": (Note, NoteText),
+    "note": (Note, NotePrice, NoteText),
     "note_history": NoteHistory,
     "note_hits": Page[NoteHit],
     "note_types": Page[NoteType],

@@ -121,4 +121,3 @@ class NoteText(TypedDict):
 
     content: NotRequired[str]
     evidence: NotRequired[dict[str, StageSaid]]
-    price: NotRequired[dict[str, float] | None]  # as `memory list --by worth` has it; null where it was not measured

@@ -4,7 +4,7 @@ A call of a version is the agent's first exposure, since its last start of a run
 what an agent asks for again may depend on what it was shown. Calls are counted in the order of exposures. One whose
 run goes on, or may still be started, holds up those after it. One without a run within a day, or whose run ended in a
 way that says nothing of the work, is left out; so is the second call of one run. Those before the version was last
-promoted do not count: who promotes a note that had been taken back begins anew.
+promoted do not count: the promotion of a note that had been taken back begins anew.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 from perpetual_recall.harm import Call
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from perpetual import Lab
     from perpetual.api import Record, Run
+    from perpetual_recall.index import Connection
 
 __all__ = ["NAMES", "TABLES", "calls_of", "due", "settled", "started", "take_events", "take_exposure", "take_run"]
 
@@ -39,7 +38,7 @@ _ENDED = ("done", "failed", "timeout", "killed", "lost")
 _GOES_ON, _GOOD, _BAD, _NOTHING = "goes on", "good", "bad", "nothing"
 
 
-def take_exposure(connection: sqlite3.Connection, row: Record, actor: str) -> None:
+def take_exposure(connection: Connection, row: Record, actor: str) -> None:
     """Takes up the draws of an exposure; those of one that names its run, or that hold no draw, are none."""
     drawn, holdout, runs = (row.fields.get(key) for key in ("drawn", "holdout", "runs"))
     if not isinstance(drawn, list) or not isinstance(holdout, float) or not isinstance(runs, int):
@@ -58,7 +57,7 @@ def take_exposure(connection: sqlite3.Connection, row: Record, actor: str) -> No
             )
 
 
-def take_run(connection: sqlite3.Connection, run: Run, actors: list[str], earliest: str, is_good: bool | None) -> None:
+def take_run(connection: Connection, run: Run, actors: list[str], earliest: str, is_good: bool | None) -> None:
     """Takes up a run that was started, and marks the versions of whose calls it may be the outcome."""
     outcome = _NOTHING if is_good is None else _GOOD if is_good else _BAD
     if run.status not in _ENDED:
@@ -74,7 +73,7 @@ def take_run(connection: sqlite3.Connection, run: Run, actors: list[str], earlie
         )
 
 
-def take_events(lab: Lab, connection: sqlite3.Connection, since: int) -> None:
+def take_events(lab: Lab, connection: Connection, since: int) -> None:
     """Takes up promotions among the events above `since`."""
     while events := lab.events(since=since, limit=_PAGE):
         since = events[-1].seq
@@ -86,12 +85,12 @@ def take_events(lab: Lab, connection: sqlite3.Connection, since: int) -> None:
                 )
 
 
-def started(connection: sqlite3.Connection, actor: str) -> int:
+def started(connection: Connection, actor: str) -> int:
     """Returns how many runs an agent has started."""
     return int(connection.execute("SELECT count(*) FROM starts WHERE actor = ?", (actor,)).fetchone()[0])
 
 
-def calls_of(connection: sqlite3.Connection, path: str, blob: str) -> Iterator[Call]:
+def calls_of(connection: Connection, path: str, blob: str) -> Iterator[Call]:
     """Yields the calls of a version that count, in their order, up to the first that is not over."""
     from perpetual_recall.outcomes import latest
 
@@ -119,11 +118,11 @@ def calls_of(connection: sqlite3.Connection, path: str, blob: str) -> Iterator[C
             yield Call(bool(shown), outcome == _GOOD, chance)
 
 
-def due(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+def due(connection: Connection) -> list[tuple[str, str]]:
     """Returns the versions of which a call may be over since they were last looked at."""
     return [(path, blob) for path, blob in connection.execute("SELECT path, blob FROM due ORDER BY path, blob")]
 
 
-def settled(connection: sqlite3.Connection, version: tuple[str, str]) -> None:
+def settled(connection: Connection, version: tuple[str, str]) -> None:
     """Notes that a version was looked at."""
     connection.execute("DELETE FROM due WHERE path = ? AND blob = ?", version)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NotRequired
+
 from perpetual.documents import TypedDict
 
-__all__ = ["BlockDocument", "BlockNoteLine", "Explained", "NoteWorth", "PriceDocument"]
+__all__ = ["BlockDocument", "BlockNoteLine", "Explained", "NotePrice", "NoteWorth", "PriceDocument"]
 
 
 class BlockNoteLine(TypedDict):
@@ -63,6 +65,12 @@ class PriceDocument(TypedDict):
     per_1000_tokens: float
     low_per_1000_tokens: float
     high_per_1000_tokens: float
+
+
+class NotePrice(TypedDict):
+    """The price of the note that `memory show` shows; null where its newest version was not measured."""
+
+    price: NotRequired[PriceDocument | None]
 
 
 class NoteWorth(TypedDict):
