@@ -12,7 +12,14 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual_recall.block import Block
 
-__all__ = ["expose"]
+__all__ = ["EXPOSURE", "expose", "is_any"]
+
+EXPOSURE = "recall.exposure"
+
+
+def is_any(lab: Lab) -> bool:
+    """Returns whether any exposure was recorded; without the import of SQLite."""
+    return bool(lab.records(EXPOSURE).list(limit=1).items)
 
 
 def expose(lab: Lab, block: Block, *, run: str | None = None, session: str | None = None) -> str | None:
@@ -23,8 +30,6 @@ def expose(lab: Lab, block: Block, *, run: str | None = None, session: str | Non
     """
     if not (block.notes or block.holdout) or not is_for_agent(lab):
         return None
-    from perpetual_recall.outcomes import EXPOSURE
-
     ledger = lab.records(EXPOSURE)
     notes = [{"path": note.path, "blob": note.blob} for note in block.notes]
     held = block.holdout

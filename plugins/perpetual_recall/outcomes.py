@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from perpetual.api import NotFound
 from perpetual.toolkit.units import iso
 from perpetual_recall.calls import take_exposure, take_run
+from perpetual_recall.exposure import EXPOSURE
 from perpetual_recall.ranking import UNIT
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPOSURE", "NAMES", "TABLES", "agent_of", "fold", "latest", "outcome_of"]
 
-EXPOSURE = "recall.exposure"
 _WINDOW = timedelta(days=1)
 REPLAY = "replay"  # tag of the runs of trials
 NAMES = ("exposures", "credits", "tallies")

@@ -57,9 +57,12 @@ def perpetual_options() -> dict[str, Option]:
 @hookimpl
 def perpetual_scan(lab: Lab) -> None:
     """Takes back promoted notes of which calls have shown harm."""
-    from perpetual_recall.watch import look
+    from perpetual_recall.exposure import is_any
 
-    look(lab)
+    if is_any(lab):
+        from perpetual_recall.watch import look
+
+        look(lab)
 
 
 @hookimpl

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from perpetual.api import Conflict, NotFound, PromotionStage, StageVerdict
+from perpetual_recall.exposure import is_any
 from perpetual_recall.harm import Harm, weigh
 
 if TYPE_CHECKING:
@@ -31,12 +32,11 @@ class Watch(PromotionStage):
 
 def harm_of(lab: Lab, path: str, blob: str) -> Harm:
     """Returns what the calls of a version of a note say, since it was last promoted."""
+    if not is_any(lab):
+        return Harm()
     from perpetual_recall.calls import calls_of
-    from perpetual_recall.outcomes import EXPOSURE
     from perpetual_recall.recall import recall_of
 
-    if not lab.records(EXPOSURE).list(limit=1).items:
-        return Harm()  # without the import of SQLite
     with recall_of(lab).index.of(lab) as connection:
         return weigh(calls_of(connection, path, blob))
 
@@ -60,10 +60,9 @@ def _bar(lab: Lab) -> float:
 def look(lab: Lab) -> None:
     """Takes back the promoted notes of which calls have shown harm since they were last looked at."""
     from perpetual_recall.calls import due, settled
-    from perpetual_recall.outcomes import EXPOSURE
     from perpetual_recall.recall import recall_of
 
-    if lab.settings.withholds or not lab.records(EXPOSURE).list(limit=1).items:
+    if lab.settings.withholds:
         return
     recall = recall_of(lab)
     with recall.index.of(lab) as connection:
