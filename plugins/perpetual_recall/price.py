@@ -32,7 +32,7 @@ class Price:
     """What a version of a note earns.
 
     - `uplift`: mean difference of the score with the note and without it; scores lie in [0, 1].
-    - `low`, `high`: the interval of that mean, which holds at any number of pairs.
+    - `low`, `high`: an interval of 90 % of that mean, which holds at any number of pairs.
     - `pairs`: measurements that it is the mean of.
     - `tokens`: what the memory block spends on the note, ceil(UTF-8 bytes / 4), in the mean over the tasks.
     """

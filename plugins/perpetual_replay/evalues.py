@@ -9,8 +9,7 @@ e-values.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from perpetual.science import gate
@@ -19,7 +18,7 @@ from perpetual.science.replay import STAKES
 __all__ = ["Pairs", "bar", "curve", "interval", "weigh"]
 
 _NEVER = 1e-300  # an alpha whose bar no e-value of 60 pairs reaches
-_GRID = 400  # means that are tried for an interval
+_HALVINGS = 20  # of the range, to find an end of the interval: to within 2e-6
 
 
 class Pairs(NamedTuple):
@@ -63,29 +62,32 @@ def interval(differences: Sequence[float], alpha: float = 0.1) -> tuple[float, f
     # The greater the mean, the less a bet that the true one is above it wins, at each pair: so each side leaves out one
     # end of the range, and its edge is found by halving.
     most = 2 / alpha
-    first = bisect_left(range(_GRID + 1), True, key=lambda step: _is_left(differences, step, 1, most))
-    end = bisect_left(range(_GRID + 1), True, key=lambda step: not _is_left(differences, step, -1, most))
-    if first >= end:
-        return None  # pairs whose mean moved: no single mean fits them
-    return max(-1.0, _mean(first - 1)), min(1.0, _mean(end))
+    low = _edge(lambda mean: _is_out(differences, mean, 1, most), -1.0, 1.0)
+    high = _edge(lambda mean: _is_out(differences, mean, -1, most), 1.0, -1.0)
+    return (low, high) if low < high else None  # None: pairs whose mean moved, no single mean fits them
 
 
-def _mean(step: int) -> float:
-    return -1 + 2 * step / _GRID
+def _edge(is_out: Callable[[float], bool], end: float, left: float) -> float:
+    """Returns the last mean that is out, going from the end of the range to one that is left; the end if none is."""
+    if not is_out(end):
+        return end
+    for _ in range(_HALVINGS):
+        middle = (end + left) / 2
+        end, left = (middle, left) if is_out(middle) else (end, middle)
+    return end
 
 
-def _is_left(differences: Sequence[float], step: int, sign: int, most: float) -> bool:
-    """Returns whether a mean is left by the bets that the true one is greater (`sign` 1), or less (-1)."""
-    mean = _mean(step)
+def _is_out(differences: Sequence[float], mean: float, sign: int, most: float) -> bool:
+    """Returns whether a mean is left out by the bets that the true one is greater (`sign` 1), or less (-1)."""
     room = 1 + sign * mean  # how far a difference may lie on the losing side of this bet
     if room <= 0:  # an end of the range: no difference lies beyond it, and the mean is there only if all do
-        return all(one == mean for one in differences)
+        return any(one != mean for one in differences)
     wealth = [1.0] * len(STAKES)
     for one in differences:
         wealth = [had * (1 + stake * sign * (one - mean) / room) for had, stake in zip(wealth, STAKES, strict=True)]
         if math.fsum(wealth) / len(STAKES) >= most:
-            return False
-    return True
+            return True
+    return False
 
 
 def bar(e_values: Sequence[float], alpha: float = 0.05) -> float:

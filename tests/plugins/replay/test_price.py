@@ -17,7 +17,7 @@ from perpetual.science.replay import STAKES
 from perpetual_recall.block import memory_block
 from perpetual_recall.price import Pricer, by_worth, prices_of
 from perpetual_recall.testing.prices import MEASURED, PricerContract
-from perpetual_replay.evalues import interval
+from perpetual_replay.evalues import interval, weigh
 from perpetual_replay.price import build
 
 HELPS, OPEN, HARMS = [0.4] * 20, [0.2, -0.2] * 10, [-0.4] * 20
@@ -99,10 +99,22 @@ def test_the_newest_trial_with_a_pair_counts(lab: Lab) -> None:
 
 @pytest.mark.parametrize("differences", [HELPS, OPEN, HARMS, [1.0] * 9, [-1.0] * 9, [0.0], [1.0, -1.0] * 20])
 def test_the_interval_is_that_of_every_mean_tried(differences: list[float]) -> None:
-    """Found by halving, it is the one that trying each mean of the grid finds."""
-    tried = [mean for mean in (-1 + step / 200 for step in range(401)) if is_left(differences, mean)]
-    expected = max(-1.0, tried[0] - 1 / 200), min(1.0, tried[-1] + 1 / 200)
-    assert interval(differences) == pytest.approx(expected)
+    """Found by halving, it has the ends between which every mean of a grid is left, and no other."""
+    low, high = interval(differences) or (math.nan, math.nan)
+    grid = [-1 + step / 200 for step in range(401)]
+    assert [is_left(differences, mean) for mean in grid] == [
+        (low < mean or low == -1.0) and (mean < high or high == 1.0) for mean in grid
+    ]
+
+
+def test_a_note_that_reaches_the_bar_is_shown_to_help() -> None:
+    """Its interval is above 0, as its promotion says, however little."""
+    differences = [0.6] * 12
+    while weigh(differences[:-1]).e_help >= 20:
+        differences.pop()
+    low, _ = interval(differences) or (math.nan, math.nan)
+    assert 0 < low < 0.1
+    assert (interval(differences[:-1]) or (math.nan, math.nan))[0] <= 0
 
 
 def is_left(differences: Sequence[float], mean: float) -> bool:
