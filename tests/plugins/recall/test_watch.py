@@ -19,6 +19,7 @@ from perpetual_recall.calls import calls_of
 from perpetual_recall.exposure import expose
 from perpetual_recall.harm import Call
 from perpetual_recall.holdout import point
+from perpetual_recall.index import index_path
 from perpetual_recall.watch import build, harm_of
 
 AGENT = "mcp:c/1"
@@ -118,6 +119,8 @@ def test_a_note_that_harms_goes_back_to_quarantine(agent: Lab, person: Lab, caps
     found = harm_of(person, path, person.memory.get(path).blob)
     assert (found.shown, found.shown_good, found.withheld, found.withheld_good) == (2, 0, 2, 2)
     assert found.most >= 5
+    Path(index_path(person)).unlink()
+    assert harm_of(person, path, person.memory.get(path).blob) == found  # from the record alone
     assert run(["memory", "show", path]) == 0
     assert "watch: shown: 0 of 2 calls ended well; withheld: 2 of 2 calls ended well" in capsys.readouterr().out
     person.scan()
@@ -129,6 +132,7 @@ def test_a_note_that_harms_goes_back_to_quarantine(agent: Lab, person: Lab, caps
     person.memory.promote(path, "I looked at it")
     person.scan()
     assert person.memory.get(path).status == "promoted"
+    Path(index_path(person)).unlink()
     assert harm_of(person, path, person.memory.get(path).blob).calls == 0
 
 
