@@ -96,7 +96,8 @@ def calls_of(connection: Connection, path: str, blob: str) -> Iterator[Call]:
 
     since = connection.execute("SELECT time FROM promotions WHERE path = ? AND blob = ?", (path, blob)).fetchone()
     (now,) = connection.execute(
-        "SELECT max(coalesce((SELECT max(time) FROM starts), ''), coalesce((SELECT max(time) FROM exposures), ''))"
+        "SELECT max(coalesce((SELECT max(time) FROM starts), ''), "
+        "coalesce((SELECT time FROM exposures ORDER BY no DESC LIMIT 1), ''))"
     ).fetchone()
     rows = connection.execute(
         "SELECT shown, chance, calls.time, first.run, first.time, first.outcome FROM calls LEFT JOIN starts AS first "
