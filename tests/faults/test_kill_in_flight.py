@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -121,3 +123,32 @@ def test_a_run_cancelled_while_launching_is_killed_and_not_failed(
                 "it never started",
             )
         _check_gone(lab)
+
+
+_KILLED_AT_A_FILE = """
+import os, signal, sys
+from perpetual import Lab
+from perpetual.toolkit import atomic
+real, left = os.replace, [int(sys.argv[2])]
+def replace(source, target, **more):
+    if os.fspath(target).endswith(("spec.json", "config.json")):
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return real(source, target, **more)
+os.replace = replace
+Lab.open().runs.launch(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("file", ["1", "2"])
+def test_a_launcher_killed_while_it_prepares_leaves_the_runs_own_folder(project: Path, file: str) -> None:
+    """What it wrote is not taken for the files of another record's run."""
+    with opened(project) as lab:
+        words = [sys.executable, "-c", _KILLED_AT_A_FILE, approved(lab, "true"), file]
+        assert subprocess.run(words, cwd=project, check=False).returncode == -signal.SIGKILL
+        lab.scan()
+        until(lambda: lab.scan() is not None and lab.runs.get("r1").status == "done")
+        assert lab.runs.get("r1").annotations == ()
+        assert [path.name for path in (project / ".perpetual" / "runs").iterdir()] == ["r1"]
+        assert lab.storage.verify() == []

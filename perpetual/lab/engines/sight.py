@@ -180,8 +180,8 @@ def set_aside(ctx: Context, run: RunRow) -> str | None:
     folder = folder_of(ctx, run.id)
     if run.body.get("nonce") is None or not os.path.lexists(folder) or _is_its_own(folder, run):
         return None
-    if folder.is_symlink() or not folder.is_dir() or not os.listdir(folder):
-        return None  # nothing of a run's; what else is in the way fails the launch by name
+    if folder.is_symlink() or not folder.is_dir() or all(name.endswith(".tmp") for name in os.listdir(folder)):
+        return None  # nothing of a run's, at most a cut-off write; what else is in the way fails the launch by name
     name = f"{folder.name}{ASIDE}{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.urandom(3).hex()}"
     os.rename(folder, folder.with_name(name))
     return name

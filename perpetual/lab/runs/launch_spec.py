@@ -117,9 +117,6 @@ def _inherited(ctx: Context, scheduler: Scheduler, run: RunRow | None) -> dict[s
 def prepare(ctx: Context, spec: LaunchSpec, run: RunRow, experiment: ExperimentRow) -> None:
     """Makes the run's folder, with its configuration and the specification that it is started from."""
     make_folder(spec.log_dir)
-    make_folder(spec.env["PERPETUAL_ARTIFACTS"])
-    make_folder(spec.env["PERPETUAL_CHECKPOINT_DIR"])
-    write_atomic(spec.log_dir / "config.json", dump_json(experiment.body["config"]))
     shown = ctx.redaction.shown_specification(experiment.body)
     kept = {key: shown[key] for key in ("id", "command", "cwd", "env", "config", "resources", "design")}
     document = {
@@ -129,4 +126,8 @@ def prepare(ctx: Context, spec: LaunchSpec, run: RunRow, experiment: ExperimentR
         "nonce": run.body.get("nonce"),
         "experiment": kept,
     }
+    # First: by it the folder is this run's, whatever ends the launcher next.
     write_atomic(spec.log_dir / "spec.json", json.dumps(document, indent=1))
+    make_folder(spec.env["PERPETUAL_ARTIFACTS"])
+    make_folder(spec.env["PERPETUAL_CHECKPOINT_DIR"])
+    write_atomic(spec.log_dir / "config.json", dump_json(experiment.body["config"]))
