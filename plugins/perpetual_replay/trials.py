@@ -90,6 +90,8 @@ class Trials:
         text = self._lab.memory.read(note.path, exposed_only=False)
         tasks = self._tasks_for(note, text)
         made = self._made(note.path, note.blob, note.type, text, tasks, canary=False)
+        if made["state"] in ("helps", "harms") and not self._lab.settings.withholds:
+            self._lab.memory.decide(note.path)  # again: another stage or a gate may have failed when it was over
         return self._approved(made)
 
     def queue(self) -> list[Record]:

@@ -18,6 +18,7 @@ from perpetual import Lab
 from perpetual.cli.app import run
 from perpetual.errors import ConfigError, Conflict, NotFound, UsageError
 from perpetual_replay.actions import ask, listed
+from perpetual_replay.stage import ReplayStage
 from perpetual_replay.trials import Trials
 
 Json = dict[str, Any]
@@ -73,6 +74,21 @@ def test_a_note_that_helps_is_promoted_and_proven(lab: Lab) -> None:
     assert len(runs) == 2 * (item["pairs"] + canary["pairs"])
     assert all(run.status == "done" for run in runs)
     assert lab.experiments.list(status="approved").items == ()
+
+
+@pytest.mark.slow
+def test_a_decision_that_failed_is_taken_when_asked_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("no")
+
+    note(lab, "good advice")
+    with monkeypatch.context() as patch:
+        patch.setattr(ReplayStage, "judge", fail)
+        (item,) = ask(lab, NOTE, wait=True, timeout_s=120)["items"]
+        assert (item["state"], lab.memory.get(NOTE).status) == ("helps", "candidate")
+    (again,) = ask(lab, NOTE)["items"]
+    assert (again["id"], again["pairs"]) == (item["id"], item["pairs"])
+    assert (lab.memory.get(NOTE).status, lab.memory.get(NOTE).proven) == ("promoted", True)
 
 
 def test_it_never_promotes_a_note_without_use(lab: Lab) -> None:
