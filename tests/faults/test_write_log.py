@@ -191,13 +191,15 @@ def test_two_programs_that_write_at_once(library: Path, folder: Path, tmp_path: 
     assert _problems(part, states, tmp_path / "left") == []
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("part", "turns"), [*((store, 25) for store in STORES), ("git", 25)])
+@pytest.mark.parametrize(
+    ("turns", "most"), [pytest.param(6, 500, marks=pytest.mark.slow), pytest.param(25, 2000, marks=pytest.mark.soak)]
+)
+@pytest.mark.parametrize("part", [*STORES, "git"])
 def test_a_long_write_log_loses_nothing_after_any_power_cut(
-    library: Path, folder: Path, tmp_path: Path, part: str, turns: int
+    library: Path, folder: Path, tmp_path: Path, part: str, turns: int, most: int
 ) -> None:
-    states = _states(library, folder, part, turns, mixed=4, holes=part not in REFUSES_HOLES, most=2000)
+    states = _states(library, folder, part, turns, mixed=4, holes=part not in REFUSES_HOLES, most=most)
     assert _problems(part, states, tmp_path / "left") == []
 
 

@@ -425,12 +425,12 @@ def test_a_store_answers_as_its_model(candidate: Candidate) -> None:
         run_state_machine_as_test(made, settings=_bounded(10, 25))
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("most", [pytest.param(80, marks=pytest.mark.slow), pytest.param(400, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("candidate", candidates())
-def test_a_store_answers_as_its_model_for_long(candidate: Candidate) -> None:
+def test_a_store_answers_as_its_model_for_long(candidate: Candidate, most: int) -> None:
     with machine(candidate) as made:
-        run_state_machine_as_test(made, settings=_bounded(400, 50))
+        run_state_machine_as_test(made, settings=_bounded(most, 50))
 
 
 # --- the machine itself ---------------------------------------------------------------------------------------------

@@ -179,7 +179,8 @@ def test_a_changed_note_is_not_judged_by_the_old_ones_trial(lab: Lab) -> None:
 
 @pytest.mark.slow
 def test_a_trial_whose_runs_are_killed_stops_and_goes_on_when_asked(lab: Lab, project: Path) -> None:
-    (project / "replay" / "solve.py").write_text("import time\ntime.sleep(60)\n")
+    waits = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.05)\n"
+    (project / "replay" / "solve.py").write_text(waits + PROGRAM)
     lab.settings.set_config("plugins.replay.max_pairs", "5")
     note(lab, "good advice")
     for _ in range(3):
@@ -190,7 +191,7 @@ def test_a_trial_whose_runs_are_killed_stops_and_goes_on_when_asked(lab: Lab, pr
     lab.scan()
     states = {one["canary"]: one["state"] for one in listed(lab)["items"]}
     assert states == {True: "stopped", False: "running"}
-    (project / "replay" / "solve.py").write_text(PROGRAM)
+    (project / "go").touch()
     (item,) = ask(lab, NOTE, wait=True, timeout_s=120)["items"]
     assert item["state"] == "undecided"
     assert item["pairs"] == 5

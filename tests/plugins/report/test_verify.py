@@ -74,7 +74,9 @@ def test_each_number_of_the_page_is_held_to_the_record(campaign: Path, page: str
     assert wanted <= {problem.number for problem in differences(claims, derived)}
 
 
-_FEW_AND_MANY = pytest.mark.parametrize("count", [5, pytest.param(400, marks=pytest.mark.slow)])
+_FEW_AND_MANY = pytest.mark.parametrize(
+    "count", [5, pytest.param(100, marks=pytest.mark.slow), pytest.param(400, marks=pytest.mark.soak)]
+)
 
 
 @_FEW_AND_MANY

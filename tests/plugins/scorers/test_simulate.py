@@ -373,7 +373,7 @@ def test_the_default_decides_more_in_the_same_hours() -> None:
         assert row.undecided < 2
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_pairs_and_baseline_runs_save_hours_where_seeds_correlate() -> None:
     """24 campaigns, correlation 0.8: the figures of the documentation, with the slack of so few.
