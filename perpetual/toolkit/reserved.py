@@ -38,7 +38,7 @@ RESERVED: dict[str, frozenset[str]] = {
         "sweep.pruned", "sweep.suggest", "trust", "try", "undo", "uninstall", "verify", "wait", "watch",
     }),
     "frames": frozenset({"frames"}),
-    "gate": frozenset({"immune", "replay"}),
+    "gate": frozenset({"duplicates", "immune", "replay"}),
     "gpus": frozenset({"none", "nvml"}),
     "harness": frozenset({"claude-code", "codex", "cursor", "mcp", "opencode"}),
     "mcp": frozenset({"mcp"}),

@@ -460,6 +460,7 @@ def perpetual_memory(
     }
     commit = f", commit {answer['commit'][:10]}" if answer["commit"] else ""
     found = [
-        f"  {plain(one['rule'])} in its {one['part']}: {plain(one['excerpt'])}" for one in answer["verdict"]["findings"]
+        f"  {plain(one['rule'])} in its {one['part']}: {plain(one['excerpt'], 240)}"
+        for one in answer["verdict"]["findings"]
     ]
     return fitted(document, "\n".join([f"{answer['path']} is {answer['status']}{commit}", *found]))

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from perpetual.api import Note
 from perpetual.toolkit.fence import FENCE_BYTES, fence, neutralise
 from perpetual.toolkit.fence import block as visible
 from perpetual_recall.duplicates import are_alike, are_opposite, shingles
 from perpetual_recall.front import front_of, split
 from perpetual_recall.holdout import Holdout, drawn
+from perpetual_recall.front import split
 from perpetual_recall.shown import is_for_agent
 
 if TYPE_CHECKING:
@@ -135,13 +135,11 @@ def _harmless(lab: Lab, entries: list[_Entry]) -> list[_Entry]:
 
 
 def _extra(lab: Lab, path: str, type: str, text: str) -> Version:
-    from perpetual_recall.index import Version
+    from perpetual_recall.index import unwritten
 
-    body = split(text)[1]
-    title = next((line.strip().lstrip("#").strip() for line in body.splitlines() if line.strip()), path)[:120]
+    version = unwritten(path, type, text, lab.actor)
     blob = lab.part("memory").blob_id(text)
-    note = Note(path, type, "candidate", title, lab.actor, None, blob, "")
-    return Version(note, blob, text, replace(front_of(text), scope={}))  # asked for by name, wherever it holds
+    return version._replace(blob=blob, front=replace(version.front, scope={}))  # asked for by name, wherever it holds
 
 
 def _chosen(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from math import isfinite, sqrt
 from typing import TYPE_CHECKING
 
@@ -51,7 +50,7 @@ def with_vectors(lab: Lab, connection: Connection, query: str, found: Sequence[V
     for it, vector in zip(new, vectors[1:], strict=True):
         known[it.blob] = vector
         connection.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", (name, it.blob, json.dumps(vector)))
-    return [replace(it, cosine=cosine(vectors[0], known[it.blob])) for it in found]
+    return [it._replace(cosine=cosine(vectors[0], known[it.blob])) for it in found]
 
 
 def _kept(connection: Connection, name: str, blob: str) -> list[float] | None:

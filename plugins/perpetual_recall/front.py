@@ -28,7 +28,9 @@ class Front:
 
     def fits(self, present: Scope) -> bool:
         """Returns whether the note is in scope; a key of which the present says nothing limits nothing."""
-        return all(not present.get(key) or present[key] & {*values} for key, values in self.scope.items())
+        return not self.scope or all(
+            not present.get(key) or present[key] & {*values} for key, values in self.scope.items()
+        )
 
 
 NOTHING = Front()

@@ -12,25 +12,27 @@ import json
 import os
 import sqlite3
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple
 from hashlib import sha256
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perpetual.api import Note, NotFound, PerpetualError, TransientError
 from perpetual.toolkit.caches import cache_dir
 from perpetual_recall import calls, outcomes
+from perpetual_recall import outcomes
+from perpetual_recall.duplicates import shared_at_least, shingles, sketch
 from perpetual_recall.front import NOTHING, Front, front_of, split
-from perpetual_recall.ranking import UNIT, Utility
+from perpetual_recall.ranking import UNIT, UNTRIED, Utility
 from perpetual_recall.shown import text_of
 from perpetual_recall.words import SHORT
 
 if TYPE_CHECKING:
     from perpetual import Lab
 
-__all__ = ["Connection", "Index", "Version", "index_path", "matches", "newest", "version_of"]
+__all__ = ["Connection", "Index", "Version", "index_path", "matches", "newest", "resembling", "unwritten", "version_of"]
 
 Connection = sqlite3.Connection
 _VERSION = 2  # of the tables and of what is indexed
@@ -42,6 +44,7 @@ _TABLES = (
     "for_agents INTEGER, note TEXT, front TEXT, body TEXT)",
     "CREATE INDEX IF NOT EXISTS versions_path ON versions (path)",
     "CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (path, title, body, readers, tokenize = 'porter unicode61')",
+    "CREATE TABLE IF NOT EXISTS sketches (mark INTEGER, no INTEGER, PRIMARY KEY (mark, no)) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS vectors (embedder TEXT, blob TEXT, vector TEXT, PRIMARY KEY (embedder, blob)) "
     "WITHOUT ROWID",
     *outcomes.TABLES,
@@ -50,10 +53,11 @@ _TABLES = (
 _RANK = "bm25(4.0, 4.0, 1.0)"  # a word of the title says more than one of the text
 _SPARE = 12  # matches that are fetched beyond those that are asked for
 _DROPPED = ("state", "versions", "words", "vectors", *outcomes.NAMES, *calls.NAMES)
+_SPARE = 12  # matches that are fetched beyond those that are asked for, where some are not shown
+_DROPPED = ("state", "versions", "words", "sketches", "vectors", *outcomes.NAMES)
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(NamedTuple):
     """A version of a note as a reader sees it; `bm25` is 0 where it was not searched, `cosine` None without vectors."""
 
     note: Note
@@ -61,7 +65,7 @@ class Version:
     text: str
     front: Front
     bm25: float = 0.0
-    utility: Utility = field(default_factory=Utility)
+    utility: Utility = UNTRIED
     cosine: float | None = None
 
 
@@ -71,6 +75,14 @@ def index_path(lab: Lab) -> str:
     return os.path.join(cache_dir(), f"recall-{sha256(place.encode()).hexdigest()[:16]}.sqlite")
 
 
+class Changes(NamedTuple):
+    """What the store has written after a commit, as (kind, id), and the number of its last commit."""
+
+    since: int
+    present: int
+    items: list[tuple[str, str]]
+
+
 class Index:
     """An open index; calls from several threads follow one another."""
 
@@ -78,7 +90,8 @@ class Index:
         self._lock = RLock()
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[int, str] | None = None  # the process and the file
-        self._seen: tuple[object, ...] | None = None  # the state of the record that the index is known to be of
+        self._of: tuple[weakref.ref[Lab], str] | None = None  # the lab that was asked last, and its file
+        self._seen: tuple[int, str] | None = None  # the state of the record that the index is known to be of
 
     @contextmanager
     def of(self, lab: Lab) -> Iterator[sqlite3.Connection]:
@@ -89,7 +102,7 @@ class Index:
             PerpetualError: where Python's SQLite has no full-text search.
         """
         with self._lock:
-            place = (os.getpid(), index_path(lab))
+            place = (os.getpid(), self._path(lab))
             if self._connection is None or self._opened != place or not self._refreshed(lab, self._connection):
                 self._open(lab, place)
             assert self._connection is not None
@@ -103,6 +116,12 @@ class Index:
                 raise TransientError(
                     "the index of the notes was damaged", hint="try again: it is built anew"
                 ) from problem
+
+    def _path(self, lab: Lab) -> str:
+        """Returns the file of a lab's index; its folder is looked up once."""
+        if self._of is None or self._of[0]() is not lab:
+            self._of = weakref.ref(lab), index_path(lab)
+        return self._of[1]
 
     def _open(self, lab: Lab, place: tuple[int, str]) -> None:
         if self._connection is not None and self._opened is not None and self._opened[0] == place[0]:
@@ -123,14 +142,13 @@ class Index:
 
     def _refreshed(self, lab: Lab, connection: sqlite3.Connection) -> bool:
         """Brings the index up to date; answers whether it can be used."""
-        exposure = str(lab.config.methodology["memory_exposure"])
+        exposure, known = str(lab.config.methodology["memory_exposure"]), None
         try:
             if self._seen is not None and connection is self._connection:
-                sequence = self._seen[0]
-                assert isinstance(sequence, int)
-                if self._seen[1] == exposure and lab.storage.changes(sequence) == (sequence, []):
+                known = _changes(lab, {"seq": str(self._seen[0])})
+                if self._seen[1] == exposure and known.since == known.present:
                     return True
-            self._seen = _refresh(lab, connection, exposure), exposure
+            self._seen = _refresh(lab, connection, exposure, known), exposure
             return True
         except (sqlite3.Error, KeyError, ValueError) as problem:  # the last two of a state that is spoilt
             if isinstance(problem, sqlite3.OperationalError) and "locked" in str(problem):
@@ -153,6 +171,7 @@ def _connected(path: str, *, anew: bool) -> sqlite3.Connection | None:
         return None
     try:
         connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA journal_mode = PERSIST")  # its file is kept, not made for each change
         connection.execute("PRAGMA synchronous = OFF")  # a cache: what a power cut breaks is built anew
     except sqlite3.Error as problem:
         connection.close()
@@ -173,30 +192,45 @@ def _remove(path: str) -> None:
             os.unlink(name)
 
 
-def _refresh(lab: Lab, connection: sqlite3.Connection, exposure: str) -> int:
-    """Indexes what the store has committed since, in one transaction, and answers the commit that it is of."""
-    known = _state(connection).get("seq", "")
-    if known and lab.storage.changes(int(known)) == (int(known), []) and _is_same(lab, connection, exposure):
-        return int(known)
+def _refresh(lab: Lab, connection: sqlite3.Connection, exposure: str, known: Changes | None) -> int:
+    """Indexes what the store has committed since, in one transaction, and answers the commit that it is of.
+
+    Args:
+        lab: whose record it is.
+        connection: to the index.
+        exposure: the methodology's `memory_exposure`, by which versions are shown.
+        known: what was written after a commit; asked for where it is of another one than the index.
+    """
+    state = _state(connection)
+    known = known if known is not None and str(known.since) == state.get("seq") else _changes(lab, state)
+    is_same = _is_same(lab, state, known, exposure)
+    if is_same and known.since == known.present:
+        return known.present
     with connection:  # commits at its end, and rolls back after any error
         connection.execute("BEGIN IMMEDIATE")
-        if not _is_same(lab, connection, exposure):
+        if (now := _state(connection)) != state:  # another process was here
+            known = _changes(lab, now)
+            is_same = _is_same(lab, now, known, exposure)
+        if not is_same:
             for table in _DROPPED:
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
             for table in _TABLES:
                 connection.execute(table)
             connection.execute("INSERT INTO words (words, rank) VALUES ('rank', ?)", (_RANK,))
-        present, changes = lab.storage.changes(int(_state(connection).get("seq", "0")))
-        for kind, id in changes:
+            known = _changes(lab, {})
+        for kind, id in known.items:
             if kind == "note":
                 _put(lab, connection, id)
         outcomes.fold(lab, connection, changes)
         events = lab.feed.last()  # before they are read: what comes meanwhile is read again the next time
         calls.take_events(lab, connection, int(_state(connection).get("event", "0")))
         fresh = {"seq": str(present), "version": str(_VERSION), "event": str(events), "mark": _mark(lab, events),
+        outcomes.fold(lab, connection, known.items)
+        events = lab.feed.last()
+        fresh = {"seq": str(known.present), "version": str(_VERSION), "event": str(events), "mark": _mark(lab, events),
                  "exposure": exposure}  # fmt: skip
         connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", fresh.items())
-    return present
+    return known.present
 
 
 def _state(connection: sqlite3.Connection) -> dict[str, str]:
@@ -205,12 +239,14 @@ def _state(connection: sqlite3.Connection) -> dict[str, str]:
     return dict(connection.execute("SELECT name, value FROM state").fetchall())
 
 
-def _is_same(lab: Lab, connection: sqlite3.Connection, exposure: str) -> bool:
+def _changes(lab: Lab, state: Mapping[str, str]) -> Changes:
+    since = int(state.get("seq", "0"))
+    return Changes(since, *lab.storage.changes(since))
+
+
+def _is_same(lab: Lab, state: Mapping[str, str], known: Changes, exposure: str) -> bool:
     """Returns whether the index is of this version, of these rules and of this record, as its last event says."""
-    state = _state(connection)
-    if state.get("version") != str(_VERSION) or state["exposure"] != exposure:
-        return False
-    if int(state["seq"]) > lab.storage.changes(int(state["seq"]))[0]:
+    if state.get("version") != str(_VERSION) or state["exposure"] != exposure or known.since > known.present:
         return False
     return state["mark"] == _mark(lab, int(state["event"]))
 
@@ -223,7 +259,10 @@ def _mark(lab: Lab, number: int) -> str:
 
 def _put(lab: Lab, connection: sqlite3.Connection, path: str) -> None:
     """Indexes the versions of a note that a reader sees, and forgets its earlier ones."""
-    for (number,) in connection.execute("SELECT no FROM versions WHERE path = ?", (path,)).fetchall():
+    for number, text in connection.execute("SELECT no, body FROM versions WHERE path = ?", (path,)).fetchall():
+        connection.executemany(
+            "DELETE FROM sketches WHERE mark = ? AND no = ?", ((mark, number) for mark in sketch(shingles(text)))
+        )
         connection.execute("DELETE FROM words WHERE rowid = ?", (number,))
         connection.execute("DELETE FROM versions WHERE no = ?", (number,))
     try:
@@ -247,6 +286,9 @@ def _insert(lab: Lab, connection: sqlite3.Connection, note: Note, text: str, rea
         "INSERT INTO words (rowid, path, title, body) VALUES (?, ?, ?, ?)",
         (made.lastrowid, note.path, note.title, body[:_LONGEST]),
     )
+    connection.executemany(
+        "INSERT INTO sketches VALUES (?, ?)", ((mark, made.lastrowid) for mark in sketch(shingles(text)))
+    )
 
 
 def _match_of(words: Sequence[str]) -> str:
@@ -260,7 +302,7 @@ def matches(connection: sqlite3.Connection, words: Sequence[str], *, for_agents:
     Nearly every version is for both sorts of readers, so the readers are looked at afterwards, and only where that
     leaves too few are more of the matches fetched.
     """
-    match, fetched = _match_of(words), most + _SPARE
+    match, fetched = _match_of(words), most
     reader = "for_agents" if for_agents else "for_persons"
     while True:
         rows = connection.execute(
@@ -271,32 +313,59 @@ def matches(connection: sqlite3.Connection, words: Sequence[str], *, for_agents:
             "ORDER BY found.score, found.no DESC",
             (match, fetched),
         ).fetchall()
-        shown = [row for row in rows if row[-1]][:most]
+        shown = [row[:-1] for row in rows if row[-1]][:most]
         if len(shown) == most or len(rows) < fetched:
-            return [_version(*row[:-1]) for row in shown]
-        fetched *= 4
+            return _versions(shown)
+        fetched = 4 * fetched + _SPARE
+
+
+def resembling(connection: sqlite3.Connection, parts: frozenset[str], *, for_agents: bool, most: int) -> list[Version]:
+    """Returns at most `most` versions that may say the same; those first that share most of the shingles' sketch."""
+    marks = sketch(parts)
+    rows = connection.execute(
+        "SELECT note, blob, body, front FROM "
+        f"(SELECT no, COUNT(*) AS shared FROM sketches WHERE mark IN ({', '.join('?' * len(marks))}) "
+        "GROUP BY no HAVING shared >= ?) AS found JOIN versions ON versions.no = found.no "
+        f"WHERE {'for_agents' if for_agents else 'for_persons'} ORDER BY shared DESC, found.no DESC LIMIT ?",
+        (*marks, shared_at_least(len(marks)), most),
+    ).fetchall()
+    return _versions(rows)
+
+
+def unwritten(path: str, type: str, text: str, actor: str) -> Version:
+    """Returns a version of a text that no index holds; without the id of its blob."""
+    lines = (line.strip().lstrip("#").strip() for line in split(text)[1].splitlines())
+    title = next((line for line in lines if line), path)[:120]
+    return Version(Note(path, type, "candidate", title, actor, None, "", ""), "", text, front_of(text))
 
 
 def newest(connection: sqlite3.Connection, limit: int) -> list[Version]:
     """Returns the newest versions that agents are shown."""
     rows = connection.execute(
         "SELECT note, blob, body, front FROM versions WHERE for_agents ORDER BY no DESC LIMIT ?", (limit,)
-    )
-    return [_version(*row) for row in rows]
+    ).fetchall()
+    return _versions(rows)
 
 
 def version_of(connection: sqlite3.Connection, path: str) -> Version | None:
     """Returns the version of a note that agents are shown."""
-    row = connection.execute(
+    rows = connection.execute(
         "SELECT note, blob, body, front FROM versions WHERE path = ? AND for_agents", (path,)
-    ).fetchone()
-    return None if row is None else _version(*row)
+    ).fetchall()
+    return next(iter(_versions(rows)), None)
+
+
+def _versions(rows: Sequence[Sequence[Any]]) -> list[Version]:
+    """Returns the versions of rows of note, blob, text and front, where it was searched also of score, good and bad."""
+    notes = json.loads(f"[{','.join(row[0] for row in rows)}]")  # of all at once, which is quicker than one by one
+    return [_version(Note(*note), *row[1:]) for note, row in zip(notes, rows, strict=True)]
 
 
 def _version(
-    note: str, blob: str, text: str, front: str, score: float = 0.0, good: int | None = None, bad: int | None = None
+    note: Note, blob: str, text: str, front: str, score: float = 0.0, good: int | None = None, bad: int | None = None
 ) -> Version:
-    scope, contradicts = json.loads(front) if front else ({}, ())
-    utility = Utility() if good is None or bad is None else Utility(good / UNIT, bad / UNIT)
-    known = Front(scope, tuple(contradicts)) if front else NOTHING
-    return Version(Note(*json.loads(note)), blob, text, known, -score, utility)
+    utility = UNTRIED if good is None or bad is None else Utility(good / UNIT, bad / UNIT)
+    if not front:
+        return Version(note, blob, text, NOTHING, -score, utility)
+    scope, contradicts = json.loads(front)
+    return Version(note, blob, text, Front(scope, tuple(contradicts)), -score, utility)

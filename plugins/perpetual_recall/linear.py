@@ -9,7 +9,7 @@ from perpetual.api import Listing, Note, NoteHit
 from perpetual.toolkit.units import start_of
 from perpetual_recall.retriever import Retriever
 from perpetual_recall.shown import every_note, is_for_agent, text_of
-from perpetual_recall.words import excerpt, patterns_of, words_of
+from perpetual_recall.words import any_of, excerpt, patterns_of, words_of
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -22,7 +22,8 @@ class Linear(Retriever):
 
     def search(self, lab: Lab, query: str, *, limit: int = 20, cursor: str | None = None) -> Listing[NoteHit]:
         """Returns the notes with the most words first."""
-        patterns, start = patterns_of(words_of(query)), start_of(cursor)
+        words, start = words_of(query), start_of(cursor)
+        patterns, word = patterns_of(words), any_of(words)
         is_agents = is_for_agent(lab)
         found: list[tuple[int, str, int, NoteHit]] = []
         for number, note in enumerate(every_note(lab)):
@@ -32,7 +33,7 @@ class Linear(Retriever):
             place = f"{note.path}\n{note.title}\n{text}".casefold()
             hits = sum(pattern.search(place) is not None for pattern in patterns)
             if hits:
-                found.append((hits, note.updated_at, number, NoteHit(note, excerpt(text, patterns))))
+                found.append((hits, note.updated_at, number, NoteHit(note, excerpt(text, word))))
         found.sort(key=lambda item: item[:3], reverse=True)
         page = tuple(item[3] for item in found[start : start + limit])
         return Listing(page, str(start + limit) if len(found) > start + limit else None)

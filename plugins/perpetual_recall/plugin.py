@@ -63,6 +63,12 @@ def perpetual_scan(lab: Lab) -> None:
         from perpetual_recall.watch import look
 
         look(lab)
+def perpetual_gates() -> list[Provider]:
+    """Offers the gate that names notes which say the same as the one that is written."""
+    return [
+        Provider("gate", "duplicates", "perpetual_recall.gate:build", "names notes that say the same as a new one",
+                 order=80)
+    ]  # fmt: skip
 
 
 @hookimpl

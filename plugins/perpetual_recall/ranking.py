@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-__all__ = ["KEPT_TYPES", "NEUTRAL", "UNIT", "Utility", "scores", "z_scores"]
+__all__ = ["KEPT_TYPES", "NEUTRAL", "UNIT", "UNTRIED", "Utility", "scores", "z_scores"]
 
 UNIT = 2520  # parts of a credit: divisible by every number up to 10, so that sums are exact
 NEUTRAL = 0.5  # weight of each half
@@ -35,6 +35,9 @@ class Utility:
     def lower(self) -> float:
         """Returns Q less one standard deviation: what is little tried counts for little."""
         return self.mean - self.sd
+
+
+UNTRIED = Utility()
 
 
 def z_scores(values: Sequence[float]) -> list[float]:

@@ -8,14 +8,13 @@ phase A; what agents are offered unasked is also in scope and above a threshold 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.api import Listing, Note, NoteHit
 from perpetual.toolkit.units import start_of
 from perpetual_recall.retriever import Retriever
 from perpetual_recall.shown import every_note, is_for_agent, text_of
-from perpetual_recall.words import excerpt, has_words, patterns_of, words_of
+from perpetual_recall.words import any_of, excerpt, has_words, words_of
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -30,8 +29,7 @@ CANDIDATES = 20  # of phase A
 THRESHOLD = 0.2  # of the similarity, as a share of the best one
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A version with the arithmetic of its place; `left_out` says why agents are not offered it, None if they are."""
 
     version: Version
@@ -67,8 +65,8 @@ class Recall(Retriever):
         for_agents = is_for_agent(lab)
         with self.index.of(lab) as connection:
             found = self._ordered(lab, connection, query, for_agents=for_agents, most=start + limit + 1)
-        patterns = patterns_of(words)
-        page = tuple(NoteHit(it.note, excerpt(it.text, patterns)) for it in found[start : start + limit])
+        word = any_of(words)
+        page = tuple(NoteHit(it.note, excerpt(it.text, word)) for it in found[start : start + limit])
         return Listing(page, str(start + limit) if len(found) > start + limit else None)
 
     def _ordered(self, lab: Lab, connection: Connection, query: str, *, for_agents: bool, most: int) -> list[Version]:
@@ -99,7 +97,7 @@ class Recall(Retriever):
         rest = [it for it in found if it.note.path not in without]
         best = max((it.bm25 for it in rest), default=1.0)
         rest = with_vectors(lab, connection, query, rest[:CANDIDATES])
-        return ranked([*(replace(it, bm25=best, cosine=None) for it in extra), *rest][:CANDIDATES], present)
+        return ranked([*(it._replace(bm25=best, cosine=None) for it in extra), *rest][:CANDIDATES], present)
 
     def offer(self, lab: Lab, *, limit: int) -> list[Note]:
         """Returns what fits the open claims and the newest experiments; what is left of the room has the newest."""
@@ -136,14 +134,14 @@ class Recall(Retriever):
         found = self.candidates(lab, connection, query, present, for_agents=True, extra=extra, without=without)
         return [item for item in judged(found, limit) if item.left_out is None]
 
-    def like(self, lab: Lab, text: str) -> list[Version]:
-        """Returns the versions that share most words with a text, as the lab's reader may see them."""
-        from perpetual_recall.index import matches
-
-        if not has_words(text) or not lab.memory.list(limit=1).items:
+    def resembling(self, lab: Lab, parts: frozenset[str]) -> list[Version]:
+        """Returns the versions whose shingles share most with these, as the lab's reader may see them."""
+        if not parts or (self._opened is None and not lab.memory.list(limit=1).items):
             return []
+        from perpetual_recall.index import resembling
+
         with self.index.of(lab) as connection:
-            return matches(connection, words_of(text), for_agents=is_for_agent(lab), most=CANDIDATES)
+            return resembling(connection, parts, for_agents=is_for_agent(lab), most=CANDIDATES)
 
     def explain(self, lab: Lab, query: str, *, limit: int) -> list[Explained]:
         """Returns the arithmetic of the candidates, as the reader finds them."""
@@ -203,7 +201,7 @@ def judged(found: Sequence[Candidate], limit: int | None) -> list[Candidate]:
             reason = f"{limit} others score higher"
         else:
             taken += 1
-        answer.append(replace(item, left_out=reason))
+        answer.append(item._replace(left_out=reason))
     return answer
 
 

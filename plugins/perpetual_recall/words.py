@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from perpetual.api import UsageError
 
-__all__ = ["SHORT", "excerpt", "has_words", "patterns_of", "words_of"]
+__all__ = ["SHORT", "any_of", "excerpt", "has_words", "patterns_of", "words_of"]
 
 _MOST_WORDS = 32  # of a query
 _LONGEST_QUERY = 20_000  # characters that are looked at
@@ -42,12 +42,27 @@ def has_words(query: str) -> bool:
 
 def patterns_of(words: Sequence[str]) -> list[re.Pattern[str]]:
     """Returns what finds each word in a casefolded text."""
-    return [re.compile(("" if len(word) > SHORT else r"\b") + re.escape(word)) for word in words]
+    return [re.compile(_place_of(word)) for word in words]
 
 
-def excerpt(text: str, words: Sequence[re.Pattern[str]]) -> str:
+def any_of(words: Sequence[str]) -> re.Pattern[str]:
+    """Returns what finds the first of the words in a casefolded text."""
+    return re.compile("|".join(map(_place_of, words)))
+
+
+def _place_of(word: str) -> str:
+    return ("" if len(word) > SHORT else r"\b") + re.escape(word)
+
+
+def excerpt(text: str, words: re.Pattern[str]) -> str:
     """Returns the first line with one of the words, or the first line of all, cut for a list."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    found = (line for line in lines if any(word.search(line.casefold()) for word in words))
-    line = next(found, lines[0] if lines else "")
+    first = ""
+    for line in map(str.strip, text.splitlines()):
+        if line and words.search(line.casefold()):
+            return _cut(line)
+        first = first or line
+    return _cut(first)
+
+
+def _cut(line: str) -> str:
     return line if len(line) <= _EXCERPT else line[: _EXCERPT - 3] + "..."

@@ -66,7 +66,7 @@ def test_notes_that_say_the_same_are_one(lab: Lab) -> None:
     lab.memory.write("notes/warm.md", WARM)
     lab.memory.write("notes/again.md", f"{WARM} Indeed.")
     lab.memory.write("notes/other.md", "# Batches\nwarm-up is not needed for large batches of data")
-    assert near_duplicates(lab, WARM) == ["notes/again.md", "notes/warm.md"]
+    assert [it.note.path for it in near_duplicates(lab, WARM)] == ["notes/warm.md", "notes/again.md"]
     assert near_duplicates(lab, "a text about something else") == []
     (merged,) = [note for note in memory_block(lab, "warm-up").notes if note.same]
     assert {merged.path, *merged.same} == {"notes/warm.md", "notes/again.md"}

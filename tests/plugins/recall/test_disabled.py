@@ -34,5 +34,6 @@ class Broken(Retriever):
 def test_a_status_outlives_a_retriever_that_fails(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Lab.open(project) as lab:
         lab.memory.write("a.md", "# A\nwarm-up")
-        monkeypatch.setattr("perpetual_recall.recall.Recall", Broken)
+    monkeypatch.setattr("perpetual_recall.recall.Recall", Broken)
+    with Lab.open(project) as lab:
         assert lab.status()["brief"]["notes"] == []
