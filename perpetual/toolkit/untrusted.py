@@ -28,8 +28,9 @@ _WORDS = frozenset(
     ("status", "state", "stage", "kind", "claim", "direction", "from", "to", "code", "outcome", "category", "format",
      "stream", "queue", "origin", "part", "type", "verdict", "action", "was", "rule", "cause", "slot")
 )  # fmt: skip
-# What the lab words itself, in the documents of these schemas: next steps, and a brief, which holds its own fence.
-_OURS = {"perpetual.status/1": ("/next", "/family/sentence"), "perpetual.brief/1": ("/text",)}
+# What the lab words itself, in the documents of these schemas: next steps, and texts that hold their own fence.
+_OURS = {"perpetual.status/1": ("/next", "/family/sentence"), "perpetual.brief/1": ("/text",),
+         "perpetual.memory_block/1": ("/text",), "perpetual.replay/1": ("/next",)}  # fmt: skip
 
 
 def seal(document: Mapping[str, object]) -> dict[str, object]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -25,6 +26,7 @@ from perpetual.toolkit.named_path import named_path
 from perpetual.toolkit.units import shown_time, start_of
 
 if TYPE_CHECKING:
+    from perpetual import Lab
     from perpetual.documents.memory import MemoryDecision, MemoryWrite, StageSaid, VerdictDocument
 
 __all__ = ["memory"]
@@ -55,6 +57,16 @@ def show(cli: CliContext, path: str | None) -> None:
     price, line = _price(cli, note)
     cli.answer("note", {**note, "content": text, "evidence": said, "price": price},
                lambda: _note_text(note, text, said, line), is_verbatim=True)  # fmt: skip
+    _was_read(cli.lab, [str(note["path"])])
+    cli.answer("note", {**note, "content": text, "evidence": said}, lambda: _note_text(note, text, said),
+               is_verbatim=True)  # fmt: skip
+
+
+def _was_read(lab: Lab, paths: Sequence[str]) -> None:
+    """Hands on which notes the reader was shown: what an agent does next counts for them."""
+    with suppress(PluginError):  # of a retriever that cannot be built: notes are read without it
+        if "retriever" in lab.registry.slots:
+            lab.part("retriever").was_read(lab, paths)
 
 
 def _evidence(cli: CliContext, note: dict[str, object]) -> dict[str, StageSaid]:
@@ -205,6 +217,7 @@ def search(cli: CliContext, query: str, limit: int, cursor: str | None, explain:
         _show_arithmetic(cli, cli.lab.part("retriever").explain(cli.lab, query, limit=limit))
         return
     page = cli.lab.memory.search(query, limit=limit, cursor=cursor)
+    _was_read(cli.lab, [hit.note.path for hit in page.items])
     cli.items(
         "note_hits",
         [{**to_json(hit.note), "excerpt": hit.excerpt} for hit in page.items],

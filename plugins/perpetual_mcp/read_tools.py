@@ -7,11 +7,12 @@ description that an agent reads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 from perpetual import Lab
-from perpetual.api import Experiment, Hypothesis, NotFound, PerpetualError, Run, UsageError, to_json
+from perpetual.api import Experiment, Hypothesis, NotFound, PerpetualError, PluginError, Run, UsageError, to_json
 from perpetual.science.versions import is_stale
 from perpetual.toolkit.claims import claim_in_words, effect_in_words
 from perpetual.toolkit.run_folder import is_ours
@@ -86,6 +87,7 @@ __all__ = [
     "say_experiment",
     "say_run",
     "show_hypothesis",
+    "was_read",
 ]
 
 Limit = Annotated[int | None, "Items of a list, at most 100; without it as many as are short to read."]
@@ -506,15 +508,24 @@ def read_memory(
     if action == "search":
         if not query:
             raise UsageError("a search needs words", hint='query="warm-up"')
-        return _notes(
+        found = _notes(
             lambda count: lab.memory.search(query, limit=count, cursor=cursor),
             lambda hit: {**_pick(hit.note, _OF_NOTE), "excerpt": hit.excerpt},
             limit,
             "no note holds these words",
         )
+        was_read(lab, [item["path"] for item in cast("list[dict[str, str]]", found.document["items"])])
+        return found
     if not file:
         raise UsageError(f"{action} needs the note's path", hint='file="notes/warmup.md"')
     return _history(lab, file, limit) if action == "history" else _show_note(lab, file, cursor)
+
+
+def was_read(lab: Lab, paths: Sequence[str]) -> None:
+    """Hands on which notes an agent was shown: what it does next counts for them."""
+    with suppress(PluginError):  # of a retriever that cannot be built: notes are read without it
+        if "retriever" in lab.registry.slots:
+            lab.part("retriever").was_read(lab, paths)
 
 
 _NO_NOTE: dict[str, object] = {"note": None, "written": None, "history": None}
@@ -531,6 +542,7 @@ def _say_note(note: dict[str, object]) -> str:
 
 def _show_note(lab: Lab, file: str, cursor: str | None) -> Answer:
     note, whole = lab.memory.get(file), lab.memory.read(file)
+    was_read(lab, [note.path])
     start = start_of(cursor, most=len(whole))
     text, rest = piece(whole, start, SMALL_TOKENS // 2 - 180)
     document = {

@@ -12,6 +12,7 @@ from perpetual.toolkit.fence import FENCE_BYTES, fence
 from perpetual.toolkit.units import counted, shown_bound
 from perpetual.toolkit.untrusted import seal
 from perpetual_mcp.bounds import MOST_TOKENS, end, fit, piece, plain, size, told
+from perpetual_mcp.read_tools import was_read
 from perpetual_mcp.sessions import Labs
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def _log(lab: Lab, id: str) -> str:
 
 def _note(lab: Lab, path: str) -> str:
     text, rest = piece(lab.memory.read(path), 0, MOST_TOKENS - _FENCE_TOKENS)
+    was_read(lab, [path])
     shown = fence(text, "a note")
     return shown if rest is None else f"{shown}\n(cut: the tool perpetual_memory shows the rest)"
 

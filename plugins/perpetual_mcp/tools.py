@@ -100,6 +100,8 @@ def add_tools(server: MCPServer[object], labs: Labs, *, allow_approve: bool) -> 
             function = lab.registry.build(offer, lab.options_of(offer))
             _add_offered(server, labs, provider.name, provider.summary, function)
             calls.arguments[provider.name] = _names(function)
+            if offer.is_bundled:
+                calls.bundled.add(provider.name)
         except Exception as problem:  # noqa: BLE001 - a plugin's fault is shown under its name and never ends the server
             sys.stderr.write(f"perpetual mcp: the tool {offer.qualified_name} is left out: {problem}\n")
     server._lowlevel_server.add_request_handler("tools/call", CallToolRequestParams, calls)
@@ -117,6 +119,7 @@ class _Calls:
         self._standing = Standing()
         self.own: dict[str, Tool] = {}
         self.arguments: dict[str, frozenset[str]] = {}  # of every tool
+        self.bundled: set[str] = set()  # tools of bundled plugins
 
     async def __call__(self, ctx: ServerRequestContext[object, object], params: CallToolRequestParams) -> Any:
         from mcp_types import CallToolResult
@@ -137,7 +140,7 @@ class _Calls:
         result = await self._server._handle_call_tool(ctx, params)
         if not isinstance(result, CallToolResult):
             return result
-        return _coded(result) if result.is_error else _sealed(result)
+        return _coded(result) if result.is_error else _sealed(result, is_bundled=params.name in self.bundled)
 
     def _checked(self, name: str, given: dict[str, object]) -> dict[str, object]:
         """Returns the arguments in their types.
@@ -249,11 +252,14 @@ def _add_offered(
 
     returned = inspect.signature(function, eval_str=True).return_annotation
     reads = getattr(function, "reads_only", None)
+    destroys, repeatable = getattr(function, "destroys", not reads), getattr(function, "repeatable", None)
     server.add_tool(
         without_lab(name, function, call, returned),
         name=name,
         description=inspect.getdoc(function) or summary or None,
-        annotations=None if reads is None else ToolAnnotations(read_only_hint=reads, destructive_hint=not reads),
+        annotations=None
+        if reads is None
+        else ToolAnnotations(read_only_hint=reads, destructive_hint=destroys, idempotent_hint=repeatable),
     )
     made = server._tool_manager.get_tool(name)
     answers = made.fn_metadata.output_schema if made is not None else None
@@ -292,8 +298,13 @@ def _described(annotation: object) -> object:
     return Annotated[(kind, *fields)]
 
 
-def _sealed(result: CallToolResult) -> CallToolResult:
-    """Returns a plugin's answer as an agent is shown it: foreign values are marked, in text and structure."""
+def _sealed(result: CallToolResult, *, is_bundled: bool) -> CallToolResult:
+    """Returns a plugin's answer as an agent is shown it: foreign values are marked, in text and structure.
+
+    Args:
+        result: what the tool answered.
+        is_bundled: whether its plugin is; the text of such a document may hold its own fence.
+    """
     from mcp_types import EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 
     document = result.structured_content
@@ -305,7 +316,7 @@ def _sealed(result: CallToolResult) -> CallToolResult:
         if isinstance(item, TextContent):
             is_copy = shown is not None and _loaded(item.text) == document
             item = item.model_copy(
-                update={"text": _words(shown) if is_copy and shown is not None else fence(item.text)}
+                update={"text": _words(shown, is_bundled) if is_copy and shown is not None else fence(item.text)}
             )
         elif isinstance(item, EmbeddedResource) and isinstance(item.resource, TextResourceContents):
             item = item.model_copy(
@@ -327,12 +338,15 @@ def _loaded(text: str) -> object:
         return None
 
 
-def _words(document: dict[str, object]) -> str:
+def _words(document: dict[str, Any], is_bundled: bool) -> str:
     """Returns a sealed document in words: its `text` if it has one, else itself."""
-    if not isinstance(document.get("text"), str):
+    text = document.get("text")
+    if not isinstance(text, str):
         return json.dumps(document, ensure_ascii=False)
+    if is_bundled and "/text" not in document["untrusted"]:
+        return text
     cursor = document.get("next_cursor")
-    return fence(document["text"]) + (f"\n(more: cursor {neutralise(cursor, 60)})" if cursor else "")
+    return fence(text) + (f"\n(more: cursor {neutralise(cursor, 60)})" if cursor else "")
 
 
 def _names(function: Callable[..., object]) -> frozenset[str]:

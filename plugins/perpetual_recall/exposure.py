@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from perpetual.api import NotPermitted
-from perpetual_recall.shown import is_for_agent
+from perpetual.api import NotFound, NotPermitted, PerpetualError
+from perpetual_recall.shown import is_for_agent, text_of
 
 if TYPE_CHECKING:
     from perpetual import Lab
+    from perpetual.api import Record
     from perpetual_recall.block import Block
 
 __all__ = ["EXPOSURE", "expose", "is_any"]
@@ -20,6 +23,9 @@ EXPOSURE = "recall.exposure"
 def is_any(lab: Lab) -> bool:
     """Returns whether any exposure was recorded; without the import of SQLite."""
     return bool(lab.records(EXPOSURE).list(limit=1).items)
+__all__ = ["add_to_context", "expose"]
+_MOST = 20  # notes of a context; the ones that were read first go first
+_LOOKED_AT = 50  # exposures among which an actor's last one is looked for
 
 
 def expose(lab: Lab, block: Block, *, run: str | None = None, session: str | None = None) -> str | None:
@@ -44,3 +50,48 @@ def expose(lab: Lab, block: Block, *, run: str | None = None, session: str | Non
         ).id
     except NotPermitted:
         return None  # a held project is only read
+
+
+def add_to_context(lab: Lab, paths: Sequence[str]) -> str | None:
+    """Records that the lab's actor read these notes beside those of its context; answers the exposure's id.
+
+    A context begins with a block, or with the first note that is read within a day. None where nothing was recorded:
+    for a person, for notes that are in the context, and where nothing can be written, since reading works there too.
+    """
+    if not paths or not is_for_agent(lab):
+        return None
+    from perpetual_recall.outcomes import EXPOSURE
+
+    try:
+        last = _context(lab)
+        known: list[object] = [*last["notes"]] if last is not None else []
+        new = [version for version in _versions(lab, paths) if version not in known]
+        if not new:
+            return None
+        notes, session = [*known, *new][-_MOST:], last["session"] if last is not None else None
+        return lab.records(EXPOSURE).append(notes=notes, run=None, session=session).id
+    except (PerpetualError, OSError):
+        return None
+
+
+def _context(lab: Lab) -> Record | None:
+    """Returns the actor's last exposure, if runs of now would count for it."""
+    from perpetual_recall.outcomes import EXPOSURE, agent_of, earliest
+
+    since, name = earliest(datetime.now(UTC).isoformat()), agent_of(lab.actor)
+    for found in lab.records(EXPOSURE).list(limit=_LOOKED_AT, newest_first=True).items:
+        if agent_of(found.created_by) == name and found["run"] is None:
+            return found if found.created_at >= since else None
+    return None
+
+
+def _versions(lab: Lab, paths: Sequence[str]) -> Iterator[dict[str, str]]:
+    memory = lab.part("memory")
+    for path in dict.fromkeys(paths):
+        try:
+            note = lab.memory.get(path)
+        except NotFound:
+            continue  # removed meanwhile: no version of it can be credited
+        text = text_of(lab, note, for_agent=True)
+        if text is not None:
+            yield {"path": note.path, "blob": memory.blob_id(text)}

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from perpetual.api import Experiment, Run
 
 __all__ = ["EXPOSURE", "NAMES", "TABLES", "agent_of", "fold", "latest", "outcome_of"]
+__all__ = ["EXPOSURE", "NAMES", "TABLES", "agent_of", "earliest", "fold", "outcome_of"]
 
 _WINDOW = timedelta(days=1)
 REPLAY = "replay"  # tag of the runs of trials
@@ -125,7 +126,7 @@ def _context(connection: sqlite3.Connection, run: Run, experiment: Experiment) -
         row = connection.execute(
             f"SELECT notes FROM exposures WHERE actor IN ({', '.join('?' * len(actors))}) AND run IS NULL "
             "AND time <= ? AND time >= ? ORDER BY no DESC LIMIT 1",
-            (*actors, run.started_at, _earliest(run.started_at)),
+            (*actors, run.started_at, earliest(run.started_at)),
         ).fetchone()
     return [] if row is None else [(path, blob) for path, blob in json.loads(row[0])]
 
@@ -142,6 +143,10 @@ def _earliest(time: str) -> str:
 def latest(time: str) -> str:
     """Returns until when a run may be started that is the outcome of an exposure."""
     return iso(datetime.fromisoformat(time) + _WINDOW)
+def earliest(time: str) -> str:
+    """Returns when an exposure was made at the earliest whose context a run of this time may be of; ISO 8601, UTC."""
+    moment = datetime.fromisoformat(time) - _WINDOW
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _add(connection: sqlite3.Connection, path: str, blob: str, good: int, bad: int) -> None:

@@ -93,3 +93,10 @@ def perpetual_commands() -> list[Provider]:
     return [
         Provider("command", "memory.block", "perpetual_recall.command:block", "Show the notes that help an agent now.")
     ]
+
+
+@hookimpl
+def perpetual_mcp_tools() -> list[Provider]:
+    """Offers `perpetual_memory_block`, for agents."""
+    summary = "The notes that help with a task, as text within a number of tokens."
+    return [Provider("mcp_tool", "perpetual_memory_block", "perpetual_recall.tool:build", summary)]

@@ -40,6 +40,15 @@ class Retriever(ABC):
         For every reader, each of them has a version that agents may be shown.
         """
 
+    def was_read(self, lab: Lab, paths: Sequence[str]) -> None:
+        """Hears that the lab's actor was shown text of these notes, by a search or one by one.
+
+        They are recorded as exposures: outcomes of the actor's next runs count for them.
+        """
+        from perpetual_recall.exposure import add_to_context
+
+        add_to_context(lab, paths)
+
     def explain(self, lab: Lab, query: str, *, limit: int) -> list[Explained]:
         """Returns the arithmetic behind the first hits of a search, the best first; `limit` is how many are offered.
 

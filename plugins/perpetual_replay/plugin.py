@@ -34,6 +34,13 @@ def perpetual_commands() -> list[Provider]:
 
 
 @hookimpl
+def perpetual_mcp_tools() -> list[Provider]:
+    """Offers `perpetual_replay`, for agents."""
+    return [Provider("mcp_tool", "perpetual_replay", "perpetual_replay.tool:build",
+                     "Trials of notes by paired runs: list them, or ask for one.", requires=_REQUIRES)]  # fmt: skip
+
+
+@hookimpl
 def perpetual_options() -> dict[str, Option]:
     """Names the limits of a trial."""
     return {

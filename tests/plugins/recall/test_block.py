@@ -9,9 +9,10 @@ import pytest
 
 from perpetual import Lab
 from perpetual.brief import tokens_of
+from perpetual.cli.app import run
 from perpetual_recall.block import memory_block
 from perpetual_recall.duplicates import near_duplicates
-from perpetual_recall.exposure import expose
+from perpetual_recall.exposure import add_to_context, expose
 
 AGENT = "mcp:c/1"
 WARM = "# Warm-up helps adam\n\nFive hundred steps of warm-up are enough. Longer ones cost time. Shorter ones diverge."
@@ -128,6 +129,40 @@ def test_an_exposure_is_recorded_for_agents_once(project: Path) -> None:
         assert expose(agent, memory_block(agent, "warm-up")) is None
         (row,) = agent.records("recall.exposure").list().items
         assert (row.created_by, [note["path"] for note in row["notes"]]) == (AGENT, ["notes/warm.md"])
+
+
+def test_an_agent_reads_notes_by_its_shell_and_a_person_adds_nothing(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Lab.open(project) as lab:
+        lab.memory.write("notes/warm.md", WARM)
+        lab.memory.write("notes/b.md", "# Batches\nzebra")
+    for args in (["memory", "search", "zebra"], ["memory", "show", "notes/warm"]):
+        assert run(args) == 0
+    with monkeypatch.context() as patch:
+        patch.setenv("CLAUDECODE", "1")
+        for args in (["memory", "search", "zebra"], ["memory", "show", "notes/warm"], ["memory", "search", "zebra"]):
+            assert run(args) == 0
+    with Lab.open(project) as lab:
+        rows = lab.records("recall.exposure").list().items
+    assert [(row.created_by, [note["path"] for note in row["notes"]]) for row in rows] == [
+        ("agent:claude-code", ["notes/b.md"]),
+        ("agent:claude-code", ["notes/b.md", "notes/warm.md"]),
+    ]
+
+
+def test_a_note_is_read_where_nothing_can_be_recorded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Lab.open(project, actor=AGENT) as lab:
+        lab.memory.write("notes/warm.md", WARM)
+
+        def refused(*_: object, **__: object) -> None:
+            raise PermissionError("read-only")
+
+        ledger = type(lab.records("recall.exposure"))
+        monkeypatch.setattr(ledger, "append", refused)
+        assert add_to_context(lab, ["notes/warm.md"]) is None
+        monkeypatch.undo()
+        assert add_to_context(lab, ["notes/warm.md", "notes/none.md"]) is not None
 
 
 def test_an_attack_that_is_spread_over_notes_is_not_shown_together(lab: Lab) -> None:
