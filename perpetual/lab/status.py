@@ -6,6 +6,7 @@ from, and is trusted only while both are the same. A reader that finds it stale 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING
 from perpetual.brief import for_agents
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.family import tested
-from perpetual.lab.kinds import EXPERIMENT, HYPOTHESIS, RUN, ExperimentRow, HypothesisRow
+from perpetual.lab.kinds import EVENT, EXPERIMENT, HYPOTHESIS, RUN, ExperimentRow, HypothesisRow
+from perpetual.lab.ledger.archive import is_archived
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.ledger.tagged import tagged
 from perpetual.lab.permissions import for_agent
@@ -109,7 +111,8 @@ class Status:
         live = self._runs.live()
         held = sorted({run.body["experiment_id"] for run in live if run.body.get("code_held")})
         top = self._top()
-        by_status = self._counts("experiment", EXPERIMENT_STATES)
+        hidden = Counter[str](item.body["status"] for item in self._archived(EXPERIMENT))
+        by_status = dict(Counter(self._counts("experiment", EXPERIMENT_STATES)) - hidden)
         trust = self._ctx.trust
         foreign: list[HeldLine] = [
             {"kind": item.kind, "subject": item.subject, "why": item.why} for item in held_items(self._ctx)
@@ -121,7 +124,7 @@ class Status:
             "hypotheses": [
                 {**_hypothesis_line(item.body), "stale": is_stale(item.body.get("cautions", ()))} for item in top
             ],
-            "hypotheses_total": store.count("hypothesis") - self._archived(),
+            "hypotheses_total": store.count("hypothesis") - len(self._archived(HYPOTHESIS)),
             "runs": {
                 "active": [_run_line(run.body) for run in live if run.body["status"] != "queued"][:TOP],
                 "queued": sum(run.body["status"] == "queued" for run in live),
@@ -192,11 +195,11 @@ class Status:
         page = tagged(self._ctx, kind, None, limit=limit, cursor=None, archived=False, newest_first=True, **equals)
         return page.items
 
-    def _archived(self) -> int:
-        """Returns how many hypotheses are hidden; none is counted where none ever was."""
-        if not self._ctx.store.count("event", kind="record_archived"):
-            return 0
-        return sum(bool(item.body.get("archived")) for item in self._ctx.store.find(HYPOTHESIS))
+    def _archived(self, kind: KindName[Body]) -> Sequence[Document[Body]]:
+        """Returns the rows that are hidden."""
+        events = self._ctx.store.find(EVENT, kind="record_archived")
+        found = (self._ctx.store.get(kind, id) for id in dict.fromkeys(item.body["subject"] for item in events))
+        return [item for item in found if item is not None and is_archived(item)]
 
     def _next(self, document: LabStatus, held: Sequence[str]) -> list[str]:
         """Returns what to do next, the most useful first.

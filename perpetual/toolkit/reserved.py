@@ -60,7 +60,7 @@ RESERVED: dict[str, frozenset[str]] = {
     "scheduler": frozenset({"local"}),
     "scorer": frozenset({"decisive", "greedy", "information-gain", "random", "round-robin", "thompson"}),
     "site": frozenset({"logbook"}),
-    "status_section": frozenset({"ad-hoc", "live-runs", "mirrors", "queue-moves"}),
+    "status_section": frozenset({"ad-hoc", "live-runs", "mirrors", "queue-moves", "replays"}),
     "store": frozenset({"sqlite", "tinydb"}),
 }  # fmt: skip
 

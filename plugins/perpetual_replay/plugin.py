@@ -41,6 +41,13 @@ def perpetual_mcp_tools() -> list[Provider]:
 
 
 @hookimpl
+def perpetual_status_sections() -> list[Provider]:
+    """Offers the section of the status that counts trials."""
+    return [Provider("status_section", "replays", "perpetual_replay.section:build", "trials of notes, by state",
+                     requires=_REQUIRES)]  # fmt: skip
+
+
+@hookimpl
 def perpetual_options() -> dict[str, Option]:
     """Names the limits of a trial."""
     return {

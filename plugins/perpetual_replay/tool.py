@@ -80,7 +80,7 @@ def _answer(found: Replays, file: str | None) -> ReplayAnswer:
         "schema": "perpetual.replay/1",
         "items": [_line(item, found["note_status"].get(item["path"])) for item in items[:_MOST]],
         "tasks": found["tasks"],
-        "next": "a proposed trial waits for a person, who starts its runs" if proposed else None,
+        "next": "a proposed trial waits until a person starts its runs" if proposed else None,
         "truncated": len(items) > _MOST,
     }
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Experiment, Note, Record, Run
 
-__all__ = ["CANARY", "FIRST", "OPEN", "Trials", "Verdict"]
+__all__ = ["CANARY", "FIRST", "OPEN", "PAIR", "TRIAL", "Trials", "Verdict"]
 
 TRIAL, PAIR, CONTEXT = "replay.trial", "replay.pair", "replay.context"
 OPEN = ("proposed", "running")

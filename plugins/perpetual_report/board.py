@@ -31,6 +31,7 @@ _LIVE = ("queued", "launching", "running")
 _LOOKS = 3  # at a cache that others may write
 _MOST_METRICS = 3  # shown of rows that declare none
 _MOST_NAMED = 6  # rows in a note
+_REPLAY = "replay"  # tag of the experiments of `memory replay`
 _OWN = ("adopted", "directions", "links", "renews")  # keys of a cached row that no answer has
 
 
@@ -75,6 +76,8 @@ class Board:
                 }  # fmt: skip
             keys = rows.keys()
             numbers = _matching(rows, tag=tag, status=status, hypothesis_id=hypothesis_id, start=start)
+            apart = _replays(rows, numbers) if tag is None and ids is None else frozenset()
+            numbers = [number for number in numbers if number not in apart] if apart else numbers
             if where is not None:
                 test = compiled(where, keys, rows.column, now)
                 numbers = [number for number in numbers if test(number)]
@@ -88,7 +91,7 @@ class Board:
                 "columns": _differing(shown, order.key) if chosen is None else [_label(key, keys) for key in chosen],
                 "sort": None if order.key is None else _label(order.key, keys),
                 "direction": order.direction,
-                "note": "; ".join(filter(None, (order.note(), *_adopted(shown)))) or None,
+                "note": "; ".join(filter(None, (order.note(), *_adopted(shown), _left_out(apart)))) or None,
                 "next_cursor": None,
             }
 
@@ -255,6 +258,18 @@ def _matching(
         column = rows.column(Key("field", name))
         numbers = [number for number in numbers if test(column.get(number))]
     return numbers
+
+
+def _replays(rows: _Rows, numbers: Sequence[int]) -> frozenset[int]:
+    """Returns the archived runs that tested a note: they are of no claim, and nothing is picked from them."""
+    tags, claims = (rows.column(Key("field", name)) for name in ("tags", "hypothesis_id"))
+    found = [number for number in numbers if _REPLAY in cast("Sequence[str]", tags.get(number) or ())]
+    bodies = rows.bodies([number for number in found if claims.get(number) is None])
+    return frozenset(_number(row) for row in bodies if row["archived"])
+
+
+def _left_out(numbers: Collection[int]) -> str:
+    return f"without {len(numbers)} archived experiments of replays: --tag {_REPLAY} lists them" if numbers else ""
 
 
 def _number(row: Row) -> int:

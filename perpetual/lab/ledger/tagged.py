@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import EXPERIMENT
-from perpetual.lab.ledger.archive import is_archived
 from perpetual.slots.store_rows import StorePage
 
 if TYPE_CHECKING:
@@ -36,15 +35,16 @@ def tagged(
     found: list[Document[Body]] = []
     while len(found) <= limit:
         page = read(kind, limit=_LOOKED_AT if tag is not None else limit + 1, cursor=cursor, **asked)
-        shown = [item for item in page.items if archived or not is_archived(item)]
-        found += [item for item in shown if tag is None or tag in _tags(ctx, item.body)]
+        owned = [(item, _owner(ctx, item.body)) for item in page.items]
+        shown = [(item, owner) for item, owner in owned if archived or not owner.get("archived")]
+        found += [item for item, owner in shown if tag is None or tag in (owner.get("tags") or ())]
         if (cursor := page.next_cursor) is None:
             break
     return StorePage(tuple(found[:limit]), str(found[limit - 1].number) if len(found) > limit else None)
 
 
-def _tags(ctx: Context, body: object) -> list[str]:
+def _owner(ctx: Context, body: object) -> Mapping[str, Any]:
     if not isinstance(body, Mapping):
-        return []
+        return {}
     owner = ctx.store.get(EXPERIMENT, body["experiment_id"]) if "experiment_id" in body else None
-    return owner.body["tags"] if owner is not None else body.get("tags") or []
+    return body if owner is None else owner.body

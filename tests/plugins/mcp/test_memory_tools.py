@@ -132,7 +132,7 @@ def test_an_agents_replay_waits_for_a_person(project: Path) -> None:
         "proposed", False, 0, 1.0, "candidate",
     )  # fmt: skip
     assert item["sentence"] == "Not tested yet: no pair of runs is over."
-    assert asked.structured_content["next"] == "a proposed trial waits for a person, who starts its runs"
+    assert asked.structured_content["next"] == "a proposed trial waits until a person starts its runs"
     assert again.structured_content["items"] == listed.structured_content["items"] == [item]
     assert other.structured_content["items"] == []
     assert error_of(wrong)["exit"] == 2

@@ -74,6 +74,33 @@ def test_a_note_that_helps_is_promoted_and_proven(lab: Lab) -> None:
     assert len(runs) == 2 * (item["pairs"] + canary["pairs"])
     assert all(run.status == "done" for run in runs)
     assert lab.experiments.list(status="approved").items == ()
+    status = lab.status()
+    assert (status["experiments"], status["brief"]["results"]) == ({}, []), "replays are no results of the research"
+    assert status["sections"]["replays"]["data"] == {"trials": {"helps": 1}, "pairs": item["pairs"] + canary["pairs"]}
+    board = lab.runs.table()
+    assert (board["items"], board["note"]) == (
+        [], f"without {len(runs)} archived experiments of replays: --tag replay lists them",
+    )  # fmt: skip
+    assert lab.runs.table(tag="replay")["total"] == len(runs)
+
+
+def test_results_of_the_research_are_found_behind_many_replays(lab: Lab) -> None:
+    """What a person archived is left out as well."""
+    with lab.transaction():
+        for number in range(3):
+            made = lab.experiments.propose(command=f"{sys.executable} -c 'print({number})'", wall_s=60)
+            lab.experiments.approve(made.id)
+    runs = [run.id for number in (1, 2, 3) for run in lab.runs.launch(f"e{number}")]
+    lab.wait(runs, timeout_s=60)
+    assert lab.status()["experiments"] == {"analysed": 3}
+    lab.experiments.archive("e2")
+    status = lab.status()
+    assert status["experiments"] == {"analysed": 2}
+    assert sorted(one["experiment_id"] for one in status["brief"]["results"]) == ["e1", "e3"]
+    assert {one.experiment_id for one in lab.runs.list().items} == {"e1", "e2", "e3"}
+    lab.experiments.archive("e2", restore=True)
+    assert lab.status()["experiments"] == {"analysed": 3}
+    assert len(lab.status()["brief"]["results"]) == 3
 
 
 @pytest.mark.slow
