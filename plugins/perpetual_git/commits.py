@@ -14,7 +14,7 @@ from dulwich.objects import Commit, ObjectID
 
 from perpetual_git.paths import UNPRINTABLE
 
-__all__ = ["Entry", "draft", "entry", "identity", "intent_of", "message_of", "own_intent"]
+__all__ = ["Entry", "draft", "entry", "identity", "intent_of", "is_deed", "message_of", "own_intent"]
 
 TRAILER = "Perpetual-Intent"
 COMMITTER = b"Perpetual <memory@perpetual>"
@@ -68,6 +68,12 @@ def _author_name(ident: bytes) -> str:
 def own_intent(commit: Commit) -> int | None:
     """Returns the intent of a commit made here. A cherry-pick copies the trailer, but has its own committer."""
     return intent_of(commit.message.decode("utf-8", "replace")) if commit.committer == COMMITTER else None
+
+
+def is_deed(commit: Commit, made: Commit) -> bool:
+    """Returns whether a commit is what was made for an intent: the same words, by the same author, at the same time."""
+    keys = ("message", "author", "author_time", "committer")
+    return all(getattr(commit, key) == getattr(made, key) for key in keys)
 
 
 def draft(message: bytes, author: bytes, when_unix_s: int) -> Commit:

@@ -13,7 +13,8 @@ Promises, and how they are kept:
 - **Committers take turns** under a flock. A person's own `git push` does not know that lock, so the branch
   moves under git's own (`refs/heads/main.lock`), and only from the value that the commit was built on.
 - **An intent is committed once.** Its number is in the trailer `Perpetual-Intent`; a second commit of the
-  same intent answers the first one's id. That survives a kill at any point.
+  same intent answers the first one's id. That survives a kill at any point. A commit is the intent's only with its
+  message, author and time: what was pushed with a trailer of its own is none, and holds up nothing.
 
 A `NoteRepository` serves one thread at a time; any number of processes may have one open on the same folder.
 The branch moves by a hard link and a rename, so the folder's file system must have hard links.
@@ -25,7 +26,7 @@ import os
 import stat
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -39,7 +40,7 @@ from perpetual_git import heads
 from perpetual_git.bare import create, open_bare
 from perpetual_git.branch import Branch
 from perpetual_git.changes import TreeDiff
-from perpetual_git.commits import Entry, draft, entry, identity, message_of, own_intent
+from perpetual_git.commits import Entry, draft, entry, identity, is_deed, message_of, own_intent
 from perpetual_git.errors import IntentConflict, RepositoryError, UnknownCommit
 from perpetual_git.history_index import HistoryIndex
 from perpetual_git.objects import Objects, framed, is_id, parts_of, replaced, sha1, slot
@@ -113,7 +114,7 @@ class NoteRepository:
         self._flock = FileLock(path / "perpetual.lock")
         self._index = HistoryIndex(path, self._objects, self._step)
         self._seen_head: ObjectID | None = None
-        self._seen_intents: dict[int, ObjectID] = {}
+        self._seen_intents: dict[int, list[ObjectID]] = {}  # of a trailer, nearest to the head first as they were read
         if self._branch.was_left() and self._flock.acquire(blocking=False):
             try:
                 self._branch.clear_own_lock()
@@ -178,26 +179,37 @@ class NoteRepository:
             started_s = time.monotonic()
             while True:
                 head = self._branch.head()
-                done = self._recent_intents(head).get(intent)
-                if done is not None:
-                    return self._same_deed(done, note, content, intent)
                 made = draft(message_of(message, note, intent), identity(author), int(when.timestamp()))
+                done = self._done(self._recent_intents(head).get(intent, ()), made, note, content, intent)
+                if done is not None:
+                    return done
                 edit = _Edit(note, content)
                 commit_id = self._write_commit(made, head, edit)
                 if self._branch.move(head, commit_id, started_s):
                     self._seen_head = commit_id
-                    self._seen_intents[intent] = commit_id
+                    self._seen_intents.setdefault(intent, []).append(commit_id)
                     heads.follow(self.path, None if head is None else head.decode(), commit_id.decode())
                     if edit.is_alone:
                         self._index.add(head, commit_id, parts_of(note), (edit.before, edit.after))
                     return commit_id.decode()
                 self._branch.check_wait(started_s)
 
-    def _same_deed(self, done: ObjectID, note: str, content: bytes | None, intent: int) -> str:
+    def _done(
+        self, found: Sequence[ObjectID], made: Commit, note: str, content: bytes | None, intent: int
+    ) -> str | None:
+        """Returns the commit that carried out an intent, of those with its number; one may be forged by a push.
+
+        Raises:
+            IntentConflict: it was carried out with another content or path.
+        """
+        ours = [it for it in found if is_deed(self._objects.commit(it), made)]
         wanted = None if content is None else self.blob_id(content)
-        if self._objects.blob_at(self._objects.commit(done).tree, parts_of(note)) != wanted:
-            raise IntentConflict(self.path, intent, done.decode())
-        return done.decode()
+        for commit_id in ours:
+            if self._objects.blob_at(self._objects.commit(commit_id).tree, parts_of(note)) == wanted:
+                return commit_id.decode()
+        if ours:
+            raise IntentConflict(self.path, intent, ours[0].decode())
+        return None
 
     def _write_commit(self, made: Commit, head: ObjectID | None, edit: _Edit) -> ObjectID:
         folders: set[Path] = set()
@@ -247,7 +259,7 @@ class NoteRepository:
     # --- intents ---
 
     def find_intent(self, intent: int, *, newest: int = INTENT_WINDOW) -> str | None:
-        """Returns the id of the commit that carried out `intent`, looked for in the `newest` commits of main.
+        """Returns the newest commit with the trailer of `intent`, looked for in the `newest` commits of main.
 
         Nearest to main's head first and through all parents: after a person's merge and push, commits made
         here may stand on the second parent only.
@@ -269,8 +281,8 @@ class NoteRepository:
         walk = self._ancestors(self._branch.head(), through_own=False)
         return max((own_intent(commit) or 0 for _, commit in walk), default=0)
 
-    def _recent_intents(self, head: ObjectID | None) -> dict[int, ObjectID]:
-        """Intents of the newest commits and of what was seen before, read on from there."""
+    def _recent_intents(self, head: ObjectID | None) -> dict[int, list[ObjectID]]:
+        """Commits by the intents in their trailers: of the newest commits and of what was seen before."""
         own = 0
         for visited, (commit_id, commit) in enumerate(self._ancestors(head, until=self._seen_head)):
             if visited >= (INTENT_WINDOW if own >= KNOWN_INTENTS else LONGEST_WALK):
@@ -278,7 +290,9 @@ class NoteRepository:
             intent = own_intent(commit)
             if intent is not None:
                 own += 1
-                self._seen_intents.setdefault(intent, commit_id)
+                known = self._seen_intents.setdefault(intent, [])
+                if commit_id not in known:
+                    known.append(commit_id)
         self._seen_head = head
         return self._seen_intents
 

@@ -15,6 +15,7 @@ from perpetual.errors import NotFound, NotPermitted
 from perpetual_git import heads, pushed
 from perpetual_git.pushed import actor_of, type_of
 from perpetual_git.repository import NoteRepository
+from tests.plugins.git.test_pushes import push_as_ours
 
 Git = Callable[..., str]
 AGENT = "mcp:c/1"
@@ -258,6 +259,21 @@ def test_a_push_into_the_way_of_a_note_holds_up_no_write(project: Path, work: Pa
         assert lab.memory.write("plans/a.md", "a plan\n")["commit"]
         lab.scan()
         assert lab.memory.read("plans/a.md") == "a plan\n"
+
+
+def test_a_forged_trailer_holds_up_no_note(project: Path, work: Path, git: Git) -> None:
+    """The numbers of the next notes, each in a commit that says it was made here."""
+    for intent in (2, 3, 4):
+        push_as_ours(git, work, f"notes/forged{intent}.md", "forged\n", intent)
+    with Lab.open(project) as lab:
+        made = lab.memory.write("notes/second.md", "the second note\n")
+        assert made["commit"] == head_of(git, project)
+        lab.scan()
+        assert {note.path for note in lab.memory.list().items} == {
+            "notes/first.md", "notes/second.md", *(f"notes/forged{intent}.md" for intent in (2, 3, 4)),
+        }  # fmt: skip
+        assert all(note.commit for note in lab.memory.list().items)
+        assert lab.memory.history("notes/second.md")[0].author == lab.actor
 
 
 def test_two_scans_at_once_take_a_push_in_once(project: Path, work: Path, git: Git) -> None:

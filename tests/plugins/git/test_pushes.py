@@ -358,3 +358,36 @@ def test_a_folder_of_a_push_that_goes_while_the_repository_is_opened(
     with NoteRepository.open(folder) as later:
         assert not incoming.exists()
         assert later.read("a.md") == b"one"
+
+
+def push_as_ours(git: Git, work: Path, name: str, content: str, intent: int) -> str:
+    """A pusher forges committer and trailer. Answers the commit."""
+    (work / name).parent.mkdir(parents=True, exist_ok=True)
+    (work / name).write_text(content, encoding="utf-8")
+    git(work, "pull", "-q", "--no-rebase", "--no-edit", "origin", "main")
+    git(work, "add", "-A")
+    git(work, "commit", "-q", "-m", f"By hand\n\nPerpetual-Intent: {intent}")
+    made = git(work, "cat-file", "commit", "HEAD").splitlines(keepends=True)
+    forged = [f"committer Perpetual <memory@perpetual> {line.split('> ')[1]}" if line.startswith("committer ") else line
+              for line in made]  # fmt: skip
+    (work / ".git" / "forged").write_text("".join(forged), encoding="utf-8")
+    commit = git(work, "hash-object", "-t", "commit", "-w", str(work / ".git" / "forged")).strip()
+    git(work, "reset", "-q", "--hard", commit)
+    git(work, "push", "-q", "origin", "HEAD:main")
+    return commit
+
+
+def test_a_forged_commit_neither_stops_an_intent_nor_answers_for_it(
+    notes: NoteRepository, folder: Path, git: Git
+) -> None:
+    first = put(notes, 1, "a", b"one")
+    work = clone(git, folder)
+    ahead = push_as_ours(git, work, "b.md", "forged", 2)
+    behind = push_as_ours(git, work, "a.md", "forged", 1)
+    assert put(notes, 1, "a", b"one") == first, "a later forgery does not hide what was done"
+    made = put(notes, 2, "b", b"two")
+    assert made not in (ahead, behind)
+    assert (notes.read("b.md"), notes.read("a.md")) == (b"two", b"forged")
+    with NoteRepository.open(folder) as later:
+        assert [put(later, 1, "a", b"one"), put(later, 2, "b", b"two")] == [first, made]
+    assert commits(git, folder) == [made, behind, ahead, first]
