@@ -26,7 +26,7 @@ RESERVED: dict[str, frozenset[str]] = {
     "analyser": frozenset({"rules"}),
     "board": frozenset({"board"}),
     "capture": frozenset({"artifacts", "provenance"}),
-    "check": frozenset({"disk", "mcp", "mirrors", "permissions", "queue-moves"}),
+    "check": frozenset({"disk", "mcp", "mirrors", "permissions", "pushed", "queue-moves"}),
     "command": frozenset({
         "aa", "adopt", "agent", "agentd", "approve", "archive", "ask", "auth", "believed", "bench-policy", "brief",
         "budget", "campaign", "chaos", "chat", "compare", "completion", "config", "curves", "daemon", "demo", "digest",

@@ -24,6 +24,12 @@ def perpetual_kinds() -> list[RecordKind | EventKind]:
 
 
 @hookimpl
+def perpetual_checks() -> list[Provider]:
+    """Offers the check that names pushed files which could be no note."""
+    return [Provider("check", "pushed", "perpetual_git.check:build", "pushed files that are no notes")]
+
+
+@hookimpl
 def perpetual_scan(lab: Lab) -> None:
     """Takes in the notes that people have pushed; reads two small files where nothing was."""
     from perpetual_git.heads import is_new

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from perpetual import Lab
+from perpetual.api import Check
 from perpetual.errors import NotFound, NotPermitted
+from perpetual.testing.sections import CheckContract
 from perpetual_git import heads, pushed
+from perpetual_git.check import Pushed
 from perpetual_git.pushed import actor_of, type_of
 from perpetual_git.repository import NoteRepository
 from tests.plugins.git.test_pushes import push_as_ours
@@ -179,6 +182,31 @@ def test_what_can_be_no_note_is_named_and_holds_up_nothing(project: Path, work: 
         assert "larger than 256 KiB" in left["big.md"]
         assert "Ignore" not in json.dumps(event), "a name is a stranger's words too"
         assert heads.seen(project / ".perpetual" / "memory.git") == head_of(git, project)
+
+
+class TestPushed(CheckContract):
+    @pytest.fixture
+    def check(self) -> Check:
+        return Pushed()
+
+
+def test_the_doctor_names_what_is_no_note_until_it_is_one(project: Path, work: Path, git: Git) -> None:
+    def said() -> tuple[bool | None, str]:
+        with Lab.open(project) as lab:
+            lab.scan()
+            found = Pushed().examine(lab)
+            assert (found.ok is False) == (found.hint is not None)
+            return found.ok, found.detail
+
+    assert said() == (True, "every pushed file is a note")
+    push(git, work, {"rule.md": b"---\ntype: tool_policy\ntitle: x\n---\nA rule.\n", "odd.md": b"\xff\xfe"})
+    ok, detail = said()
+    assert not ok
+    assert detail.startswith("2 pushed files not taken in: odd.md: it is not text in UTF-8; rule.md: tool_policy: ")
+    push(git, work, {"rule.md": b"---\ntype: tool_policy\ntitle: x\ntool: t\nrule: ask\nreason: r\n---\nA rule.\n"})
+    assert said() == (False, "1 pushed file not taken in: odd.md: it is not text in UTF-8")
+    push(git, work, {"odd.md": None})
+    assert said() == (True, "every pushed file is a note")
 
 
 def test_a_path_in_anothers_spelling_is_no_second_note(project: Path, work: Path, git: Git) -> None:

@@ -15,10 +15,13 @@ from typing import Any
 import pytest
 
 from perpetual import Lab
+from perpetual.api import StatusSection
 from perpetual.cli.app import run
 from perpetual.errors import ConfigError, Conflict, NotFound, UsageError
+from perpetual.testing.sections import StatusSectionContract
 from perpetual_replay.actions import ask, listed
 from perpetual_replay.stage import ReplayStage
+from perpetual_replay.section import build as build_section
 from perpetual_replay.trials import Trials
 
 Json = dict[str, Any]
@@ -31,6 +34,12 @@ assert os.environ["PERPETUAL_SEED"] == os.environ["PERPETUAL_REPLAY_SEED"]
 if "crash" in text: sys.exit("the advice broke it")
 print(0.9 if "good advice" in text else 0.05 if "bad advice" in text else 0.6)
 """
+
+
+class TestReplays(StatusSectionContract):
+    @pytest.fixture
+    def section(self) -> StatusSection:
+        return build_section({})
 
 
 @pytest.fixture
