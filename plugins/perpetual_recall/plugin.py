@@ -24,6 +24,9 @@ def perpetual_slots() -> list[Slot]:
              suite=Suite("perpetual_recall.testing.prices:PricerContract", fixture="pricer"),
              template=Template("perpetual config set slots.price {0}", "as a file of the project lists them",
                                folder="perpetual_templates:price")),
+             suite=Suite("perpetual_recall.testing.embedders:EmbedderContract", fixture="embedder"),
+             template=Template("perpetual memory search 'warm-up steps' --explain", "words of one stem are alike",
+                               folder="perpetual_templates:embedder")),
     ]  # fmt: skip
 
 

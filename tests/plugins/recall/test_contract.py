@@ -1,4 +1,4 @@
-"""The bundled retrievers keep the promises of their slot, and so does the one that `plugins new` writes."""
+"""The bundled retrievers keep the promises of their slot, and so does what `plugins new` writes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ class TestLinear(RetrieverContract):
         return linear.build({})
 
 
-def test_a_new_retriever_passes_its_tests(tmp_path: Path) -> None:
-    made = new_plugin("titles", "retriever", tmp_path, slots=Registry().slots)
+@pytest.mark.parametrize("slot", ["retriever", "embedder"])
+def test_a_new_plugin_passes_its_tests(slot: str, tmp_path: Path) -> None:
+    made = new_plugin("titles", slot, tmp_path, slots=Registry().slots)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "--import-mode=importlib",
          "--rootdir", made.path, "-c", os.devnull, made.path],
