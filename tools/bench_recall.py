@@ -1,6 +1,8 @@
-"""`python tools/bench_recall.py`: the search of notes over 10,000 of them, against a bare query of SQLite's FTS5.
+"""`python tools/bench_recall.py`: search and writing of notes among 10,000 of them.
 
-Both read the same index in one process; wall time, the best of the rounds. Nothing here is a test.
+A search is compared to a bare query of SQLite's FTS5 on the same index in one process; wall time, the best of the
+rounds. A write is compared to one without the gate `duplicates`, interleaved; CPU time, medians. Nothing here is a
+test.
 """
 
 from __future__ import annotations
@@ -11,11 +13,16 @@ import random
 import sqlite3
 import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
-from time import perf_counter
+from statistics import median
+from time import perf_counter, process_time
+from unittest.mock import patch
 
 from perpetual import Lab
+from perpetual.api import GateVerdict
 from perpetual_recall import index, recall
+from perpetual_recall.gate import DuplicatesGate
 
 GOAL = 2.0  # times the bare query
 _ROUNDS = 300
@@ -58,6 +65,22 @@ def compared(retriever: recall.Recall, lab: Lab, connection: sqlite3.Connection,
     )
 
 
+def written(lab: Lab, notes: int, rounds: int = 100) -> str:
+    """Returns the line of writes with and without the search for duplicates."""
+    draw, times = random.Random(8), {name: list[float]() for name in ("with", "without")}
+    passes = patch.object(DuplicatesGate, "in_record", lambda *_: GateVerdict("pass"))
+    for number in range(4 * rounds):
+        name, note = ("with", "without")[number // 2 % 2], draw.randrange(notes)
+        text = f"# Note {note} again\n\n{' '.join(draw.choices(_WORDS, k=140))}\n"
+        with passes if name == "without" else nullcontext():
+            began = process_time()
+            lab.memory.write(f"notes/{note % 256:02x}/{note}.md", text)
+            if number % 2:  # the second of its kind, so that one note waits to be indexed
+                times[name].append(process_time() - began)
+    ours, bare = (1000 * median(times[name]) for name in ("with", "without"))
+    return f"a write: {ours:.2f} ms, {bare:.2f} ms without the search for duplicates ({ours / bare:.2f}x)"
+
+
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser()
@@ -78,6 +101,7 @@ def main() -> None:
         began = perf_counter()
         retriever.search(lab, "warmup")
         print(f"after one more note: {1000 * (perf_counter() - began):.2f} ms")
+        print(written(lab, notes))
         lab.close()
 
 
