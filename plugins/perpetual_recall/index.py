@@ -206,18 +206,27 @@ def _refresh(lab: Lab, connection: sqlite3.Connection, exposure: str, known: Cha
     is_same = _is_same(lab, state, known, exposure)
     if is_same and known.since == known.present:
         return known.present
+    base = state if is_same else {}  # an index of another record says nothing of this one's events
+    if (events := lab.feed.last()) > _last_event(base, known) or not is_same:
+        known = _changes(lab, base)  # another process may have committed meanwhile
+    if events > _last_event(base, known):
+        # Inside of a transaction notes read as they may never be committed: an index of them could show agents what no
+        # person has promoted. What was committed before is in the index, if there is one.
+        if is_same:
+            return known.since
+        raise TransientError("the notes are not indexed inside of a transaction", hint="search before it, or after it")
     with connection:  # commits at its end, and rolls back after any error
         connection.execute("BEGIN IMMEDIATE")
         if (now := _state(connection)) != state:  # another process was here
-            known = _changes(lab, now)
-            is_same = _is_same(lab, now, known, exposure)
+            state, known = now, _changes(lab, now)
+            is_same = _is_same(lab, state, known, exposure)
         if not is_same:
             for table in _DROPPED:
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
             for table in _TABLES:
                 connection.execute(table)
             connection.execute("INSERT INTO words (words, rank) VALUES ('rank', ?)", (_RANK,))
-            known = _changes(lab, {})
+            state, known = {}, _changes(lab, {})
         for kind, id in known.items:
             if kind == "note":
                 _put(lab, connection, id)
@@ -226,8 +235,8 @@ def _refresh(lab: Lab, connection: sqlite3.Connection, exposure: str, known: Cha
         calls.take_events(lab, connection, int(_state(connection).get("event", "0")))
         fresh = {"seq": str(present), "version": str(_VERSION), "event": str(events), "mark": _mark(lab, events),
         outcomes.fold(lab, connection, known.items)
-        events = lab.feed.last()
-        fresh = {"seq": str(known.present), "version": str(_VERSION), "event": str(events), "mark": _mark(lab, events),
+        last = _last_event(state, known)
+        fresh = {"seq": str(known.present), "version": str(_VERSION), "event": str(last), "mark": _mark(lab, last),
                  "exposure": exposure}  # fmt: skip
         connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", fresh.items())
     return known.present
@@ -242,6 +251,11 @@ def _state(connection: sqlite3.Connection) -> dict[str, str]:
 def _changes(lab: Lab, state: Mapping[str, str]) -> Changes:
     since = int(state.get("seq", "0"))
     return Changes(since, *lab.storage.changes(since))
+
+
+def _last_event(state: Mapping[str, str], known: Changes) -> int:
+    """Returns the number of the last event that is committed."""
+    return max((int(id) for kind, id in known.items if kind == "event"), default=int(state.get("event", "0")))
 
 
 def _is_same(lab: Lab, state: Mapping[str, str], known: Changes, exposure: str) -> bool:

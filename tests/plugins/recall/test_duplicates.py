@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from perpetual.testing.gates import GateContract
 from perpetual_recall import duplicates
 from perpetual_recall.duplicates import near_duplicates, shingles, sketch
 from perpetual_recall.gate import build
+from perpetual_recall.index import index_path
 
 AGENT = "mcp:c/1"
 WARM = (
@@ -90,6 +92,44 @@ def test_an_index_that_is_held_is_named_and_the_note_is_written(lab: Lab, monkey
     (found,) = answer["verdict"]["findings"]
     assert found["rule"] == "not_compared"
     assert "another process" in found["excerpt"]
+
+
+def test_what_a_transaction_takes_back_is_in_no_index(project: Path) -> None:
+    """Else agents would find a text that no person has promoted."""
+    with Lab.open(project) as lab:
+        lab.memory.search("zebra")
+        lab.memory.write("skills/warm.md", WARM, type="skill_card")  # not indexed yet
+        with suppress(KeyError), lab.transaction():
+            lab.memory.promote("skills/warm.md", "held")
+            lab.memory.write("notes/other.md", "# Zebra\nof another subject\n")
+            raise KeyError
+        assert lab.memory.get("skills/warm.md").status == "candidate"
+        assert [hit.note.path for hit in lab.memory.search("warm-up").items] == ["skills/warm.md"]
+    with Lab.open(project, actor=AGENT) as lab:
+        assert lab.memory.search("warm-up").items == ()
+
+
+def test_the_index_of_another_record_is_no_transaction(project: Path) -> None:
+    """Of one with more commits and fewer events than the record that took its place."""
+    with Lab.open(project) as lab:
+        lab.memory.write("notes/warm.md", WARM)
+        lab.memory.search("warm-up")
+        connection = sqlite3.connect(index_path(lab))
+        with connection:
+            connection.execute("UPDATE state SET value = '100000' WHERE name = 'seq'")
+            connection.execute("UPDATE state SET value = '1' WHERE name = 'event'")
+        connection.close()
+    with Lab.open(project) as lab:
+        assert [hit.note.path for hit in lab.memory.search("warm-up").items] == ["notes/warm.md"]
+
+
+def test_a_first_index_inside_of_a_transaction_is_named(lab: Lab) -> None:
+    with lab.transaction():
+        assert said(lab, "notes/warm.md", WARM) == []
+        (found,) = lab.memory.write("notes/again.md", WARM)["verdict"]["findings"]
+        assert found["rule"] == "not_compared"
+        assert "not indexed inside of a transaction" in found["excerpt"]
+    assert len(said(lab, "notes/third.md", WARM)) == 1
 
 
 def test_alike_texts_share_enough_of_their_sketches(monkeypatch: pytest.MonkeyPatch) -> None:
