@@ -75,6 +75,18 @@ def index_path(lab: Lab) -> str:
     return os.path.join(cache_dir(), f"recall-{sha256(place.encode()).hexdigest()[:16]}.sqlite")
 
 
+class _Uncommitted(TransientError):
+    """An index would be of what may never be committed; of which commit, and which event was its last."""
+
+    def __init__(self, present: int, last_event: int) -> None:
+        super().__init__("the notes are not indexed inside of a transaction", hint="search before it, or after it")
+        self.present, self.last_event = present, last_event
+
+    def holds(self, lab: Lab) -> bool:
+        """Returns whether the transaction goes on."""
+        return lab.storage.changes(self.present) == (self.present, []) and lab.feed.last() > self.last_event
+
+
 class Changes(NamedTuple):
     """What the store has written after a commit, as (kind, id), and the number of its last commit."""
 
@@ -90,6 +102,7 @@ class Index:
         self._lock = RLock()
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[int, str] | None = None  # the process and the file
+        self._refused: _Uncommitted | None = None
         self._of: tuple[weakref.ref[Lab], str] | None = None  # the lab that was asked last, and its file
         self._seen: tuple[int, str] | None = None  # the state of the record that the index is known to be of
 
@@ -127,14 +140,24 @@ class Index:
         if self._connection is not None and self._opened is not None and self._opened[0] == place[0]:
             self._connection.close()
         self._connection = self._seen = None
+        if self._refused is not None and self._refused.holds(lab):
+            raise self._refused  # without a look at every change of the record again
+        self._refused = None
         for path, anew in ((place[1], False), (place[1], True), (":memory:", False)):
             connection = _connected(path, anew=anew)
-            if connection is not None and self._refreshed(lab, connection):
+            if connection is None:
+                continue
+            try:
+                is_usable = self._refreshed(lab, connection)
+            except TransientError as problem:
+                self._refused = problem if isinstance(problem, _Uncommitted) else None
+                connection.close()
+                raise
+            if is_usable:
                 self._connection, self._opened = connection, place
                 weakref.finalize(self, connection.close)
                 return
-            if connection is not None:
-                connection.close()
+            connection.close()
         raise PerpetualError(
             "Python's SQLite has no full-text search (FTS5)",
             hint="perpetual config set slots.retriever linear, or use a Python that was built with it",
@@ -214,7 +237,7 @@ def _refresh(lab: Lab, connection: sqlite3.Connection, exposure: str, known: Cha
         # person has promoted. What was committed before is in the index, if there is one.
         if is_same:
             return known.since
-        raise TransientError("the notes are not indexed inside of a transaction", hint="search before it, or after it")
+        raise _Uncommitted(known.present, _last_event(base, known))
     with connection:  # commits at its end, and rolls back after any error
         connection.execute("BEGIN IMMEDIATE")
         if (now := _state(connection)) != state:  # another process was here
