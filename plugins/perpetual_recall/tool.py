@@ -16,7 +16,7 @@ else:
 __all__ = ["build"]
 
 _TOKENS, _MOST_TOKENS = 500, 2000  # clients are sent the block twice, as text and as structure
-_MOST = 10  # notes
+_MOST = 10  # paths beside a note
 
 
 class BlockNote(TypedDict):
@@ -48,18 +48,15 @@ def build(options: Mapping[str, object]) -> Callable[..., BlockAnswer]:
 
 def _block(
     lab: Lab,
-    query: Annotated[
-        str | None, "Words of the task; by default the open hypotheses and the newest experiments."
-    ] = None,
-    tokens: Annotated[int, f"The size of the block at most; {_MOST_TOKENS} at most."] = _TOKENS,
-    limit: Annotated[int, f"Notes at most; {_MOST} at most."] = 5,
+    query: Annotated[str | None, "The task; else what is open."] = None,
+    tokens: Annotated[int, f"Its size, {_MOST_TOKENS} at most."] = _TOKENS,
 ) -> BlockAnswer:
-    """Returns the notes that help with a task, as text; they count as read by the runs that are proposed afterwards."""
+    """Returns the notes that help with a task; the outcomes of your next runs count for them."""
     from perpetual_recall.block import memory_block
     from perpetual_recall.exposure import expose
 
     most = max(20, min(tokens, _MOST_TOKENS))
-    made = memory_block(lab, query, tokens=most, limit=max(1, min(limit, _MOST)))
+    made = memory_block(lab, query, tokens=most)
     expose(lab, made)
     notes: list[BlockNote] = [
         {"path": it.path, "type": it.type, "proven": it.proven, "same": [*it.same[:_MOST]],

@@ -60,10 +60,10 @@ def build(options: Mapping[str, object]) -> Callable[..., ReplayAnswer]:
 
 def _replay(
     lab: Lab,
-    action: Annotated[Literal["list", "ask"], "ask: request the trial of a note; list: what trials say."] = "list",
-    file: Annotated[str | None, "The note's path, e.g. skills/step.md; list: only its trials."] = None,
+    action: Annotated[Literal["list", "ask"], "What to do."] = "list",
+    file: Annotated[str | None, "The note's path."] = None,
 ) -> ReplayAnswer:
-    """Trials of notes by paired runs, with the note and without: list them, or ask for one, which a person starts."""
+    """Trials of notes by runs with and without: list them, or ask for one, which a person starts."""
     from perpetual_replay.actions import ask, listed
 
     if action == "ask":
