@@ -1,7 +1,8 @@
 """The table of tools, and how a plain function over the lab becomes one. Used by `perpetual_mcp.server`.
 
 A tool of a plugin is made in the same way: its first parameter is the lab, the others make the input schema, and a
-parameter that is annotated with a text (`Annotated[int, "how many days"]`) is described by it.
+parameter that is annotated with a text (`Annotated[int, "how many days"]`) is described by it. What a client is shown
+of its effects are the function's attributes `reads_only`, `destroys` and `repeatable`, each true or false.
 """
 
 from __future__ import annotations

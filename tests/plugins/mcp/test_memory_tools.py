@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mcp.client.client import Client
 from mcp_types import CallToolResult, TextResourceContents
 
@@ -51,6 +52,7 @@ def test_the_block_is_fenced_labelled_and_counts_as_read(project: Path) -> None:
     assert exposures(project) == [("mcp:c/1", [note["path"] for note in document["notes"]])]
 
 
+@pytest.mark.slow
 def test_the_block_is_bounded_and_empty_where_nothing_helps(project: Path) -> None:
     async def deed(client: Client) -> tuple[CallToolResult, CallToolResult]:
         none = await client.call_tool("perpetual_memory_block", {})

@@ -28,7 +28,7 @@ class TestLinear(RetrieverContract):
         return linear.build({})
 
 
-@pytest.mark.parametrize("slot", ["retriever", "embedder"])
+@pytest.mark.parametrize("slot", ["retriever", pytest.param("embedder", marks=pytest.mark.slow)])
 def test_a_new_plugin_passes_its_tests(slot: str, tmp_path: Path) -> None:
     made = new_plugin("titles", slot, tmp_path, slots=Registry().slots)
     done = subprocess.run(

@@ -93,6 +93,7 @@ def test_a_note_that_helps_is_promoted_and_proven(lab: Lab) -> None:
     assert lab.runs.table(tag="replay")["total"] == len(runs)
 
 
+@pytest.mark.slow
 def test_results_of_the_research_are_found_behind_many_replays(lab: Lab) -> None:
     """What a person archived is left out as well."""
     with lab.transaction():
