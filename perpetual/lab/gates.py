@@ -97,7 +97,6 @@ class Gates:
                 continue  # the lab is not in a helper's process, and a rejection is final
             try:
                 said = call(_MOST_S, partial(gate.in_record, lab, text, provenance))
-            except Exception as problem:  # noqa: BLE001 - without its word a person looks
             except Exception as problem:  # noqa: BLE001 - what is not known is looked at by a person
                 why = f"the gate failed: {type(problem).__name__}"
                 said = GateVerdict("quarantine", "gate_failed", (GateFinding(name, "gate_failed", 0, 0, why),))

@@ -54,12 +54,10 @@ def show(cli: CliContext, path: str | None) -> None:
     note = to_json(cli.lab.memory.get(path))
     text = cli.lab.memory.read(path)
     said = _evidence(cli, note)
+    _was_read(cli.lab, [str(note["path"])])
     price, line = _price(cli, note)
     cli.answer("note", {**note, "content": text, "evidence": said, "price": price},
                lambda: _note_text(note, text, said, line), is_verbatim=True)  # fmt: skip
-    _was_read(cli.lab, [str(note["path"])])
-    cli.answer("note", {**note, "content": text, "evidence": said}, lambda: _note_text(note, text, said),
-               is_verbatim=True)  # fmt: skip
 
 
 def _was_read(lab: Lab, paths: Sequence[str]) -> None:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from perpetual.toolkit.fence import FENCE_BYTES, fence, neutralise
 from perpetual.toolkit.fence import block as visible
 from perpetual_recall.duplicates import are_alike, are_opposite, shingles
-from perpetual_recall.front import front_of, split
-from perpetual_recall.holdout import Holdout, drawn
 from perpetual_recall.front import split
+from perpetual_recall.holdout import Holdout, drawn
 from perpetual_recall.shown import is_for_agent
 
 if TYPE_CHECKING:

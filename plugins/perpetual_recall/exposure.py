@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -15,17 +15,16 @@ if TYPE_CHECKING:
     from perpetual.api import Record
     from perpetual_recall.block import Block
 
-__all__ = ["EXPOSURE", "expose", "is_any"]
+__all__ = ["EXPOSURE", "add_to_context", "expose", "is_any"]
 
 EXPOSURE = "recall.exposure"
+_MOST = 20  # notes of a context; the ones that were read first go first
+_LOOKED_AT = 50  # exposures among which an actor's last one is looked for
 
 
 def is_any(lab: Lab) -> bool:
     """Returns whether any exposure was recorded; without the import of SQLite."""
     return bool(lab.records(EXPOSURE).list(limit=1).items)
-__all__ = ["add_to_context", "expose"]
-_MOST = 20  # notes of a context; the ones that were read first go first
-_LOOKED_AT = 50  # exposures among which an actor's last one is looked for
 
 
 def expose(lab: Lab, block: Block, *, run: str | None = None, session: str | None = None) -> str | None:
@@ -60,7 +59,6 @@ def add_to_context(lab: Lab, paths: Sequence[str]) -> str | None:
     """
     if not paths or not is_for_agent(lab):
         return None
-    from perpetual_recall.outcomes import EXPOSURE
 
     try:
         last = _context(lab)
@@ -76,7 +74,7 @@ def add_to_context(lab: Lab, paths: Sequence[str]) -> str | None:
 
 def _context(lab: Lab) -> Record | None:
     """Returns the actor's last exposure, if runs of now would count for it."""
-    from perpetual_recall.outcomes import EXPOSURE, agent_of, earliest
+    from perpetual_recall.outcomes import agent_of, earliest
 
     since, name = earliest(datetime.now(UTC).isoformat()), agent_of(lab.actor)
     for found in lab.records(EXPOSURE).list(limit=_LOOKED_AT, newest_first=True).items:

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from perpetual.api import Note, NotFound, PerpetualError, TransientError
 from perpetual.toolkit.caches import cache_dir
 from perpetual_recall import calls, outcomes
-from perpetual_recall import outcomes
 from perpetual_recall.duplicates import shared_at_least, shingles, sketch
 from perpetual_recall.front import NOTHING, Front, front_of, split
 from perpetual_recall.ranking import UNIT, UNTRIED, Utility
@@ -51,10 +50,8 @@ _TABLES = (
     *calls.TABLES,
 )
 _RANK = "bm25(4.0, 4.0, 1.0)"  # a word of the title says more than one of the text
-_SPARE = 12  # matches that are fetched beyond those that are asked for
-_DROPPED = ("state", "versions", "words", "vectors", *outcomes.NAMES, *calls.NAMES)
 _SPARE = 12  # matches that are fetched beyond those that are asked for, where some are not shown
-_DROPPED = ("state", "versions", "words", "sketches", "vectors", *outcomes.NAMES)
+_DROPPED = ("state", "versions", "words", "sketches", "vectors", *outcomes.NAMES, *calls.NAMES)
 
 
 class Version(NamedTuple):
@@ -253,12 +250,9 @@ def _refresh(lab: Lab, connection: sqlite3.Connection, exposure: str, known: Cha
         for kind, id in known.items:
             if kind == "note":
                 _put(lab, connection, id)
-        outcomes.fold(lab, connection, changes)
-        events = lab.feed.last()  # before they are read: what comes meanwhile is read again the next time
-        calls.take_events(lab, connection, int(_state(connection).get("event", "0")))
-        fresh = {"seq": str(present), "version": str(_VERSION), "event": str(events), "mark": _mark(lab, events),
         outcomes.fold(lab, connection, known.items)
-        last = _last_event(state, known)
+        calls.take_events(lab, connection, int(state.get("event", "0")))
+        last = _last_event(state, known)  # what came meanwhile is read again the next time
         fresh = {"seq": str(known.present), "version": str(_VERSION), "event": str(last), "mark": _mark(lab, last),
                  "exposure": exposure}  # fmt: skip
         connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", fresh.items())

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Experiment, Run
 
-__all__ = ["EXPOSURE", "NAMES", "TABLES", "agent_of", "fold", "latest", "outcome_of"]
-__all__ = ["EXPOSURE", "NAMES", "TABLES", "agent_of", "earliest", "fold", "outcome_of"]
+__all__ = ["EXPOSURE", "NAMES", "TABLES", "agent_of", "earliest", "fold", "latest", "outcome_of"]
 
 _WINDOW = timedelta(days=1)
 REPLAY = "replay"  # tag of the runs of trials
@@ -99,7 +98,7 @@ def _settle(lab: Lab, connection: sqlite3.Connection, id: str) -> None:
         return  # its context is what the trial gave it
     is_good = outcome_of(run, experiment)
     if run.started_at is not None:
-        take_run(connection, run, _actors(experiment), _earliest(run.started_at), is_good)
+        take_run(connection, run, _actors(experiment), earliest(run.started_at), is_good)
     if is_good is None:
         return
     notes = _context(connection, run, experiment)
@@ -136,17 +135,14 @@ def _actors(experiment: Experiment) -> list[str]:
     return sorted({agent_of(name) for name in (experiment.proposed_by, experiment.approved_by) if name})
 
 
-def _earliest(time: str) -> str:
+def earliest(time: str) -> str:
+    """Returns when an exposure was made at the earliest whose context a run of this time may be of; ISO 8601, UTC."""
     return iso(datetime.fromisoformat(time) - _WINDOW)
 
 
 def latest(time: str) -> str:
-    """Returns until when a run may be started that is the outcome of an exposure."""
+    """Returns until when a run may be started that is the outcome of an exposure; ISO 8601, UTC."""
     return iso(datetime.fromisoformat(time) + _WINDOW)
-def earliest(time: str) -> str:
-    """Returns when an exposure was made at the earliest whose context a run of this time may be of; ISO 8601, UTC."""
-    moment = datetime.fromisoformat(time) - _WINDOW
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _add(connection: sqlite3.Connection, path: str, blob: str, good: int, bad: int) -> None:

@@ -19,14 +19,13 @@ def perpetual_slots() -> list[Slot]:
              template=Template("perpetual config set slots.retriever {0}", "notes by their titles alone",
                                folder="perpetual_templates:retriever")),
         Slot("embedder", "perpetual_embedders", "embedder", "perpetual_recall.embedder:Embedder",
-             suite=Suite("perpetual_recall.testing.embedders:EmbedderContract", fixture="embedder")),
+             suite=Suite("perpetual_recall.testing.embedders:EmbedderContract", fixture="embedder"),
+             template=Template("perpetual memory search 'warm-up steps' --explain", "words of one stem are alike",
+                               folder="perpetual_templates:embedder")),
         Slot("price", "perpetual_prices", "pricer", "perpetual_recall.price:Pricer", "one", default="replay",
              suite=Suite("perpetual_recall.testing.prices:PricerContract", fixture="pricer"),
              template=Template("perpetual config set slots.price {0}", "as a file of the project lists them",
                                folder="perpetual_templates:price")),
-             suite=Suite("perpetual_recall.testing.embedders:EmbedderContract", fixture="embedder"),
-             template=Template("perpetual memory search 'warm-up steps' --explain", "words of one stem are alike",
-                               folder="perpetual_templates:embedder")),
     ]  # fmt: skip
 
 
@@ -66,6 +65,9 @@ def perpetual_scan(lab: Lab) -> None:
         from perpetual_recall.watch import look
 
         look(lab)
+
+
+@hookimpl
 def perpetual_gates() -> list[Provider]:
     """Offers the gate that names notes which say the same as the one that is written."""
     return [

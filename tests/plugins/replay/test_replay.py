@@ -20,8 +20,8 @@ from perpetual.cli.app import run
 from perpetual.errors import ConfigError, Conflict, NotFound, UsageError
 from perpetual.testing.sections import StatusSectionContract
 from perpetual_replay.actions import ask, listed
-from perpetual_replay.stage import ReplayStage
 from perpetual_replay.section import build as build_section
+from perpetual_replay.stage import ReplayStage
 from perpetual_replay.trials import Trials
 
 Json = dict[str, Any]
