@@ -147,6 +147,7 @@ def _chosen(
 ) -> list[_Entry]:  # fmt: skip
     """Returns the notes of the block: of several that say the same the best, each with what contradicts it."""
     from perpetual_recall.index import version_of
+    from perpetual_recall.recall import offered
 
     found = [item.version for item in recall.best(lab, connection, query, scope, None, extra=extra, without=without)]
     entries: list[_Entry] = []
@@ -161,7 +162,7 @@ def _chosen(
             entries.append(_Entry(version))
     for entry in [*entries]:
         named = (version_of(connection, path) for path in entry.version.front.contradicts if path not in without)
-        for other in [*found, *(it for it in named if it is not None)]:
+        for other in [*found, *offered(lab, [it for it in named if it is not None])]:
             if other.note.path != entry.version.note.path and are_opposite(entry.version, other):
                 _pair(entries, entry, other)
     return entries

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["NOTHING", "Front", "Scope", "front_of", "split"]
+__all__ = ["NOTHING", "Front", "Scope", "fields_of", "front_of", "split"]
 
 _LARGEST_BYTES = 16 * 1024
 _MOST = 50  # values of a key
@@ -46,15 +46,19 @@ def split(text: str) -> tuple[str, str]:
 
 def front_of(text: str) -> Front:
     """Returns what the front matter of a note says; nothing where there is none that can be read."""
-    head, _ = split(text)
-    if not head:
-        return NOTHING
-    data = _parsed(head)
-    if not isinstance(data, Mapping):
+    data = fields_of(text)
+    if not data:
         return NOTHING
     scope = data.get("scope")
     limits = {key: _words(scope[key]) for key in _KEYS if key in scope} if isinstance(scope, Mapping) else {}
     return Front({key: values for key, values in limits.items() if values}, tuple(_words(data.get("contradicts"))))
+
+
+def fields_of(text: str) -> Mapping[object, object]:
+    """Returns the fields of a note's front matter; none where there is none that can be read."""
+    head, _ = split(text)
+    data = _parsed(head) if head else None
+    return data if isinstance(data, Mapping) else {}
 
 
 def _parsed(head: str) -> object:

@@ -10,6 +10,8 @@ from perpetual.toolkit.units import start_of
 from perpetual_recall.retriever import Retriever
 from perpetual_recall.shown import every_note, is_for_agent, text_of
 from perpetual_recall.words import any_of, excerpt, patterns_of, words_of
+from perpetual_recall.withheld import withheld
+from perpetual_recall.words import excerpt, patterns_of, words_of
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -34,6 +36,10 @@ class Linear(Retriever):
             hits = sum(pattern.search(place) is not None for pattern in patterns)
             if hits:
                 found.append((hits, note.updated_at, number, NoteHit(note, excerpt(text, word))))
+                found.append((hits, note.updated_at, number, NoteHit(note, excerpt(text, patterns))))
+        if is_agents:
+            out = withheld(lab, [item[3].note.path for item in found])
+            found = [item for item in found if item[3].note.path not in out]
         found.sort(key=lambda item: item[:3], reverse=True)
         page = tuple(item[3] for item in found[start : start + limit])
         return Listing(page, str(start + limit) if len(found) > start + limit else None)
@@ -41,8 +47,10 @@ class Linear(Retriever):
     def offer(self, lab: Lab, *, limit: int) -> list[Note]:
         """Returns the newest."""
         found: list[Note] = []
-        for note in reversed([*every_note(lab)]):
-            if len(found) < limit and text_of(lab, note, for_agent=True) is not None:
+        notes = [*every_note(lab)]
+        out = withheld(lab, [note.path for note in notes])
+        for note in reversed(notes):
+            if len(found) < limit and note.path not in out and text_of(lab, note, for_agent=True) is not None:
                 found.append(note)
         return found
 

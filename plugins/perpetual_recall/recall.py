@@ -15,6 +15,8 @@ from perpetual.toolkit.units import start_of
 from perpetual_recall.retriever import Retriever
 from perpetual_recall.shown import every_note, is_for_agent, text_of
 from perpetual_recall.words import any_of, excerpt, has_words, words_of
+from perpetual_recall.withheld import withheld
+from perpetual_recall.words import excerpt, has_words, patterns_of, words_of
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from perpetual_recall.index import Connection, Index, Version
     from perpetual_recall.ranking import Utility
 
-__all__ = ["Candidate", "Recall", "build", "recall_of"]
+__all__ = ["Candidate", "Recall", "build", "offered", "recall_of"]
 
 CANDIDATES = 20  # of phase A
 THRESHOLD = 0.2  # of the similarity, as a share of the best one
@@ -72,9 +74,8 @@ class Recall(Retriever):
     def _ordered(self, lab: Lab, connection: Connection, query: str, *, for_agents: bool, most: int) -> list[Version]:
         """Returns at least `most` matches, if there are so many: the first ones by phase B, the others by BM25."""
         from perpetual_recall.embedder import with_vectors
-        from perpetual_recall.index import matches
 
-        found = matches(connection, words_of(query), for_agents=for_agents, most=max(most, CANDIDATES))
+        found = _matches(lab, connection, query, for_agents=for_agents, most=max(most, CANDIDATES))
         first = with_vectors(lab, connection, query, found[:CANDIDATES])
         return [*(item.version for item in ranked(first, {})), *found[CANDIDATES:]]
 
@@ -91,9 +92,8 @@ class Recall(Retriever):
     ) -> list[Candidate]:
         """Returns the candidates of phase A in the order of phase B; `extra` ones are always among them."""
         from perpetual_recall.embedder import with_vectors
-        from perpetual_recall.index import matches
 
-        found = matches(connection, words_of(query), for_agents=for_agents, most=CANDIDATES + len(without))
+        found = _matches(lab, connection, query, for_agents=for_agents, most=CANDIDATES + len(without))
         rest = [it for it in found if it.note.path not in without]
         best = max((it.bm25 for it in rest), default=1.0)
         rest = with_vectors(lab, connection, query, rest[:CANDIDATES])
@@ -113,7 +113,7 @@ class Recall(Retriever):
 
         with self.index.of(lab) as connection:
             best = self.best(lab, connection, query, scope, limit)
-            fresh = newest(connection, CANDIDATES + limit)
+            fresh = offered(lab, newest(connection, CANDIDATES + limit))
         notes = [item.version.note for item in best] + [it.note for it in fresh if it.front.fits(scope)]
         return [*{note.path: note for note in notes}.values()][:limit]
 
@@ -122,7 +122,9 @@ class Recall(Retriever):
         from perpetual_recall.front import front_of
 
         texts = ((note, text_of(lab, note, for_agent=True)) for note in every_note(lab))
-        return [note for note, text in texts if text is not None and front_of(text).fits(scope)][::-1]
+        found = [note for note, text in texts if text is not None and front_of(text).fits(scope)][::-1]
+        out = withheld(lab, [note.path for note in found])
+        return [note for note in found if note.path not in out]
 
     def best(
         self, lab: Lab, connection: Connection, query: str, present: Scope, limit: int | None,
@@ -137,11 +139,15 @@ class Recall(Retriever):
     def resembling(self, lab: Lab, parts: frozenset[str]) -> list[Version]:
         """Returns the versions whose shingles share most with these, as the lab's reader may see them."""
         if not parts or (self._opened is None and not lab.memory.list(limit=1).items):
+    def like(self, lab: Lab, text: str) -> list[Version]:
+        """Returns the versions that share most words with a text, as the lab's reader may see them."""
+        if not has_words(text) or not lab.memory.list(limit=1).items:
             return []
         from perpetual_recall.index import resembling
 
         with self.index.of(lab) as connection:
             return resembling(connection, parts, for_agents=is_for_agent(lab), most=CANDIDATES)
+            return _matches(lab, connection, text, for_agents=is_for_agent(lab), most=CANDIDATES)
 
     def explain(self, lab: Lab, query: str, *, limit: int) -> list[Explained]:
         """Returns the arithmetic of the candidates, as the reader finds them."""
@@ -153,6 +159,25 @@ class Recall(Retriever):
         with self.index.of(lab) as connection:
             found = self.candidates(lab, connection, query, present_of(lab)[1], for_agents=is_for_agent(lab))
         return [*map(_explained, judged(found, limit))]
+
+
+def _matches(lab: Lab, connection: Connection, query: str, *, for_agents: bool, most: int) -> list[Version]:
+    """Returns at most `most` matches, the best first; to agents without the notes that are withheld."""
+    from perpetual_recall.index import matches
+
+    words, asked = words_of(query), most
+    while True:
+        found = matches(connection, words, for_agents=for_agents, most=asked)
+        shown = offered(lab, found) if for_agents else found
+        if len(shown) >= most or len(found) < asked:
+            return shown[:most]
+        asked *= 4
+
+
+def offered(lab: Lab, found: Sequence[Version]) -> list[Version]:
+    """Returns the versions without the notes that agents are not offered now."""
+    out = withheld(lab, [it.note.path for it in found])
+    return [it for it in found if it.note.path not in out]
 
 
 def _explained(item: Candidate) -> Explained:
