@@ -55,6 +55,7 @@ from perpetual_devkit.documents import (
 )
 from perpetual_export.documents import Crate, Export
 from perpetual_find.documents import Found
+from perpetual_lineage.documents import Lineage, Rejection
 from perpetual_mirrors.documents import MirrorPushes
 from perpetual_notes.documents import NoteType
 from perpetual_optuna.documents import SweepPruned
@@ -132,6 +133,8 @@ DOCUMENTS: dict[str, Any] = {
     "logs": Logs,
     "memory_clone": MemoryClone,
     "memory_decision": MemoryDecision,
+    "memory_lineage": readable(Lineage),
+    "memory_rejection": Rejection,
     "memory_scan": VerdictDocument,
     "memory_write": MemoryWrite,
     "methodology": Page[Setting],

@@ -1,4 +1,4 @@
-"""Commands on notes: `memory show|write|list|search|history|queue|promote|reject|clone`."""
+"""Commands on notes: `memory show|write|list|search|history|queue|promote|clone`; plugins bring others."""
 
 from __future__ import annotations
 
@@ -346,12 +346,9 @@ def _scan_text(found: VerdictDocument) -> str:
     return "\n".join([f"{found['outcome']}{category}{blocked}", *lines])
 
 
-_why = click.option("--why", required=True, metavar="T", help="The reason, kept with the decision.")
-
-
 @memory.command()
 @click.argument("path")
-@_why
+@click.option("--why", required=True, metavar="T", help="The reason, kept with the decision.")
 @click.option("--blob", help="Only if this is still its newest version (as `memory list --json` names it).")
 @click.option("--dry-run", is_flag=True, help="Ask the gates and change nothing.")
 @json_option
@@ -362,17 +359,6 @@ def promote(cli: CliContext, path: str, why: str, blob: str | None, dry_run: boo
     For a person: under a coding agent's shell it is refused.
     """
     answer = cli.lab.memory.promote(path, why, blob=blob, dry_run=dry_run)
-    cli.answer("memory_decision", answer, lambda: _decision_text(answer))
-
-
-@memory.command()
-@click.argument("path")
-@_why
-@json_option
-@pass_cli
-def reject(cli: CliContext, path: str, why: str) -> None:
-    """Hide the newest version of the note PATH from agents; one that was promoted before it stays shown."""
-    answer = cli.lab.memory.reject(path, why)
     cli.answer("memory_decision", answer, lambda: _decision_text(answer))
 
 

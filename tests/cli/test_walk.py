@@ -119,7 +119,10 @@ TABLE: dict[str, Row] = {
         "memory promote notes/a.md --why x --blob 123", 6,
     ),
     "memory clone": Row("memory clone my-notes", "memory_clone", "memory clone .", 6),
-    "memory reject": Row("memory reject notes/a.md --why no", "memory_decision", "memory reject notes/b.md --why x", 5),
+    "memory reject": Row(
+        "memory reject notes/a.md --why no", "memory_rejection", "memory reject notes/b.md --why x", 5
+    ),
+    "memory lineage": Row("memory lineage notes/a.md", "memory_lineage", "memory lineage notes/b.md", 5),
     "methodology show": Row("methodology show", "methodology", "@nowhere methodology show", 5),
     "methodology init": Row("methodology init", "methodology", "@project methodology init", 6, ("@unlink",)),
     "methodology unset": Row("methodology unset alpha", "setting", "methodology unset alhpa", 2),

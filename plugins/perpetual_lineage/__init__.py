@@ -1,0 +1,1 @@
+"""Lineage of notes: what was taken back does not stay, nor come back."""

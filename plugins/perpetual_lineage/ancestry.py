@@ -1,0 +1,155 @@
+"""Which notes lose their ground with their sources, from the tables of `perpetual_lineage.folding`.
+
+A source that is taken back takes along each note that derives from it, and those that derive from these, unless a
+person has promoted the note afterwards, or has left the derived notes as they are. A note that was written while its
+source held loses its ground also where the source has come back since: it is named for review.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from perpetual_lineage.derivation import today
+from perpetual_lineage.folding import NoteState, state_of
+
+if TYPE_CHECKING:
+    from perpetual_lineage.index import Connection
+
+__all__ = ["MOST", "Lost", "below", "follows", "is_over", "lost"]
+
+MOST = 10_000  # notes of one lineage that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Why a note has lost its ground: the note that was taken back, the source through which, and when (an event)."""
+
+    path: str
+    source: str
+    through: str
+    event: int
+    why: str
+
+
+def is_over(known: NoteState) -> bool:
+    """Returns whether the last day of the shown version is past, and no promotion came after it."""
+    day = known.expires
+    return day is not None and day < today().isoformat() and known.vouched_day <= day
+
+
+class _Graph:
+    """A part of the lineage, read from the tables once."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._states: dict[str, NoteState | None] = {}
+        self.sources: dict[str, list[str]] = {}
+        self.derived: dict[str, list[str]] = {}
+
+    def state(self, path: str) -> NoteState | None:
+        if path not in self._states:
+            self._states[path] = state_of(self._connection, path)
+        return self._states[path]
+
+    def take_up(self, starts: Iterable[str]) -> bool:
+        """Reads the notes and everything that they derive from; answers whether that is all of it."""
+        waiting = deque(starts)
+        while waiting:
+            path = waiting.popleft()
+            if path in self.sources:
+                continue
+            if len(self.sources) >= MOST:
+                return False
+            rows = self._connection.execute("SELECT source FROM edges WHERE path = ? ORDER BY source", (path,))
+            self.sources[path] = [source for (source,) in rows]
+            for source in self.sources[path]:
+                self.derived.setdefault(source, []).append(path)
+            waiting.extend(self.sources[path])
+        return True
+
+    def spread(self, taken: str | None = None, at: int = 0) -> dict[str, Lost]:
+        """Returns the notes that have lost their ground; `taken` is one that is taken back for trial, at event `at`."""
+        found: dict[str, Lost] = {}
+        waiting = deque(path for path in self.sources if self._is_root(path, taken))
+        while waiting:
+            source = waiting.popleft()
+            for path in self.derived.get(source, ()):
+                reason = self._reason(path, source, found.get(source), taken, at)
+                if reason is not None and (path not in found or found[path].event < reason.event):
+                    found[path] = reason
+                    waiting.append(path)
+        return found
+
+    def _is_root(self, path: str, taken: str | None) -> bool:
+        known = self.state(path)
+        return path == taken or (known is not None and (known.lost > 0 or is_over(known)))
+
+    def _reason(self, path: str, source: str, upper: Lost | None, taken: str | None, at: int) -> Lost | None:
+        mine, theirs = self.state(path), self.state(source)
+        if mine is None:
+            return None
+        made: list[Lost] = []
+        if source == taken:
+            made.append(Lost(path, source, source, at, "it is taken back"))
+        elif theirs is not None and theirs.lost > 0 and mine.seq > theirs.kept:
+            # Still taken back, or taken back after this version was written: only a later promotion overrules that.
+            if theirs.taken or theirs.lost > mine.seq:
+                made.append(Lost(path, source, source, theirs.lost, theirs.why))
+        elif theirs is not None and is_over(theirs) and mine.vouched_day <= str(theirs.expires):
+            # The next scan makes it expired; until then it stands for that.
+            made.append(Lost(path, source, source, max(theirs.seq, mine.vouched + 1), f"it expired {theirs.expires}"))
+        if upper is not None:
+            made.append(Lost(path, upper.source, source, upper.event, upper.why))
+        return max((it for it in made if it.event > mine.vouched), key=lambda it: it.event, default=None)
+
+
+def lost(connection: Connection, paths: Iterable[str]) -> dict[str, Lost]:
+    """Returns which of these notes have lost their ground, and why.
+
+    One that derives from more notes than are looked at counts as lost: its ground is not known.
+    """
+    found: dict[str, Lost] = {}
+    asked = [*dict.fromkeys(paths)]
+    graph = _Graph(connection)
+    if graph.take_up(asked):
+        spread = graph.spread()
+        return {path: spread[path] for path in asked if path in spread}
+    for path in asked:  # one by one, so that a note of an endless lineage is the only one that is withheld for it
+        graph = _Graph(connection)
+        if not graph.take_up([path]):
+            found[path] = Lost(path, path, path, 0, f"it derives from more than {MOST:,} notes")
+        elif path in (spread := graph.spread()):
+            found[path] = spread[path]
+    return found
+
+
+def below(connection: Connection, path: str) -> list[str]:
+    """Returns the notes that derive from one, the nearest first, at most `MOST`."""
+    found: dict[str, None] = {}
+    waiting = deque([path])
+    while waiting and len(found) < MOST:
+        rows = connection.execute("SELECT path FROM edges WHERE source = ? ORDER BY path", (waiting.popleft(),))
+        for (name,) in rows:
+            if name not in found and name != path:
+                found[name] = None
+                waiting.append(name)
+    return [*found][:MOST]
+
+
+def follows(connection: Connection, path: str, at: int) -> list[tuple[NoteState, Lost]]:
+    """Returns what would lose its ground if a note were taken back at event `at`: the nearest first."""
+    known = state_of(connection, path)
+    if known is not None and known.promoted and known.promoted != known.seq:
+        return []  # an earlier version, which a person has promoted, stays
+    graph, names = _Graph(connection), below(connection, path)
+    if not graph.take_up([path, *names]):
+        names = [name for name in names if name in graph.sources]
+    found = graph.spread(path, at)
+    made = [(graph.state(name), found[name]) for name in names if name in found]
+    return [(state, reason) for state, reason in made if state is not None and state.status in _DECIDABLE]
+
+
+_DECIDABLE = ("candidate", "promoted", "expired")  # of which a stage may make quarantined ones

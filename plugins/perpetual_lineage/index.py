@@ -1,0 +1,196 @@
+"""The index of lineage: one SQLite file in the user's cache, folded from the feed of events.
+
+It holds of each note its sources, its last day and when it was taken back, what was rejected (`tombstones`), and the
+writes of the last hour by their authors. It is a cache: a file that is broken, of another version or of another record
+is built anew, and where no file can be written the index is built in memory. SQLite's lock lets one process bring it
+up to date at a time. Texts of rejected versions that a newer one has replaced are kept in the ledger
+`lineage.tombstone`, by which a new index has them again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from perpetual.api import Event, TransientError
+from perpetual.toolkit.caches import cache_dir
+from perpetual_lineage import folding
+
+if TYPE_CHECKING:
+    from perpetual import Lab
+
+__all__ = ["Connection", "Index", "index_of", "index_path"]
+
+Connection = sqlite3.Connection
+_VERSION = "1"  # of the tables and of what is folded
+_WAIT_S = 10.0
+_PAGE = 2_000  # events
+_indexes: weakref.WeakKeyDictionary[Lab, Index] = weakref.WeakKeyDictionary()
+_making = RLock()
+
+
+def index_path(lab: Lab) -> str:
+    """Returns the file of a project's index, in the user's cache: a project's own folder may be another user's work."""
+    place = f"{os.path.realpath(lab.config.folder)}\n{lab.config.project_id}"
+    return os.path.join(cache_dir(), f"lineage-{sha256(place.encode()).hexdigest()[:16]}.sqlite")
+
+
+class Index:
+    """An open index; calls from several threads follow one another."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._opened: tuple[int, str] | None = None  # the process and the file
+
+    @contextmanager
+    def of(self, lab: Lab) -> Iterator[sqlite3.Connection]:
+        """Opens the index, up to date with the feed.
+
+        Raises:
+            TransientError: while another process holds it for long, or once it was found damaged.
+        """
+        with self._lock:
+            place = (os.getpid(), index_path(lab))
+            if self._connection is None or self._opened != place or not _refreshed(lab, self._connection):
+                self._open(lab, place)
+            assert self._connection is not None
+            try:
+                yield self._connection
+            except sqlite3.Error as problem:
+                self._connection.close()
+                self._connection = None
+                _check_busy(problem)
+                _remove(place[1])
+                raise TransientError(
+                    "the index of lineage was damaged", hint="try again: it is built anew"
+                ) from problem
+
+    def _open(self, lab: Lab, place: tuple[int, str]) -> None:
+        if self._connection is not None and self._opened is not None and self._opened[0] == place[0]:
+            self._connection.close()
+        self._connection = None
+        for path, anew in ((place[1], False), (place[1], True), (":memory:", False)):
+            connection = _connected(path, anew=anew)
+            if connection is not None and _refreshed(lab, connection):
+                self._connection, self._opened = connection, place
+                weakref.finalize(self, connection.close)
+                return
+            if connection is not None:
+                connection.close()
+        raise TransientError("the index of lineage cannot be built", hint="try again")
+
+
+def index_of(lab: Lab) -> Index:
+    """Returns the index of a lab, one for each."""
+    with _making:
+        found = _indexes.get(lab)
+        if found is None:
+            found = _indexes[lab] = Index()
+        return found
+
+
+def _connected(path: str, *, anew: bool) -> sqlite3.Connection | None:
+    try:
+        if path != ":memory:":
+            if anew:
+                _remove(path)
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+            os.close(os.open(path, flags, 0o600))
+        connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
+    except (sqlite3.Error, OSError):
+        return None
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA synchronous = OFF")  # a cache: what a power cut breaks is built anew
+    except sqlite3.Error as problem:
+        connection.close()
+        _check_busy(problem)
+        return None
+    return connection
+
+
+def _check_busy(problem: Exception) -> None:
+    """Raises TransientError where another process holds the file, which is then no reason to build it anew."""
+    if isinstance(problem, sqlite3.OperationalError) and "locked" in str(problem):
+        raise TransientError("another process is building the index of lineage", hint="try again") from problem
+
+
+def _remove(path: str) -> None:
+    for name in (path, f"{path}-journal", f"{path}-wal", f"{path}-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def _refreshed(lab: Lab, connection: sqlite3.Connection) -> bool:
+    """Brings the index up to date; answers whether it can be used."""
+    try:
+        state = _state(connection)
+        if _is_same(lab, state) and int(state["event"]) == lab.feed.last():
+            return True
+        with _writing(connection):
+            _fold(lab, connection)
+        return True
+    except (sqlite3.Error, KeyError, ValueError) as problem:  # the last two of a state that is spoilt
+        _check_busy(problem)
+        return False
+
+
+@contextmanager
+def _writing(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _fold(lab: Lab, connection: sqlite3.Connection) -> None:
+    state = _state(connection)  # another process may have brought it further meanwhile
+    if not _is_same(lab, state):
+        for (name,) in connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        ).fetchall():
+            connection.execute(f'DROP TABLE "{name}"')
+        for table in ("CREATE TABLE state (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID", *folding.TABLES):
+            connection.execute(table)
+        folding.start(lab, connection)
+        state = {"event": "0"}
+    place = int(state["event"])
+    while events := lab.events(since=place, limit=_PAGE):
+        folding.fold(lab, connection, events)
+        place = events[-1].seq
+        fresh = {"version": _VERSION, "event": str(place), "mark": _mark(events[-1:])}
+        connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", fresh.items())
+
+
+def _state(connection: sqlite3.Connection) -> dict[str, str]:
+    try:
+        return dict(connection.execute("SELECT name, value FROM state").fetchall())
+    except sqlite3.OperationalError as problem:
+        _check_busy(problem)
+        return {}  # a new file
+
+
+def _is_same(lab: Lab, state: dict[str, str]) -> bool:
+    """Returns whether the index is of this version and of this record, as its last event says."""
+    if state.get("version") != _VERSION:
+        return False
+    place = int(state["event"])
+    return _mark(lab.events(since=place - 1, limit=1)) == state["mark"]
+
+
+def _mark(events: Sequence[Event]) -> str:
+    """Returns what tells an event from that of another record."""
+    return "".join(sha256(f"{it.seq} {it.time} {it.kind} {it.subject}".encode()).hexdigest() for it in events)
