@@ -100,6 +100,7 @@ def catch_up(lab: Lab) -> None:
     from perpetual_lineage.derivation import today
     from perpetual_lineage.folding import state_of
     from perpetual_lineage.index import index_of
+    from perpetual_lineage.tombs import keep
 
     index = index_of(lab)
     with index.of(lab) as connection:
@@ -129,6 +130,7 @@ def catch_up(lab: Lab) -> None:
             "DELETE FROM due WHERE path = ?", ((path,) for path in due if path not in wanted or path in done)
         )
         connection.executemany("DELETE FROM review WHERE source = ?", ((source,) for source in review))
+        keep(lab, connection)
 
 
 def _scanned(lab: Lab, path: str) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from perpetual.api import NotFound
+from perpetual_lineage import tombs, writes
 from perpetual_lineage.derivation import derivation_of
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ TABLES = (
     "CREATE INDEX edges_source ON edges (source)",
     "CREATE TABLE due (path TEXT PRIMARY KEY) WITHOUT ROWID",
     "CREATE TABLE review (path TEXT, source TEXT, PRIMARY KEY (path, source)) WITHOUT ROWID",
+    *tombs.TABLES,
+    *writes.TABLES,
 )
 
 
@@ -79,6 +82,7 @@ def state_of(connection: Connection, path: str) -> NoteState | None:
 
 def start(lab: Lab, connection: Connection) -> None:
     """Begins a new index, before the first event is folded."""
+    tombs.start(lab, connection)
 
 
 def fold(lab: Lab, connection: Connection, events: Sequence[Event]) -> None:
@@ -91,6 +95,8 @@ def fold(lab: Lab, connection: Connection, events: Sequence[Event]) -> None:
         known = touched.get(path) or state_of(connection, path) or NoteState(path)
         touched[path] = known
         was = known.taken
+        tombs.fold(lab, connection, event)
+        writes.fold(connection, event)
         if event.kind == "note_written":
             _write(known, event)
         else:

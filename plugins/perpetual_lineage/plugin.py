@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perpetual.api import EventKind, Field, Provider, RecordKind, hookimpl
+from perpetual.api import EventKind, Field, Option, Provider, RecordKind, hookimpl
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -29,6 +29,10 @@ def perpetual_gates() -> list[Provider]:
     return [
         Provider("gate", "lineage", "perpetual_lineage.gates:lineage", "sources that are taken back, and last days",
                  order=20, requires=_REQUIRES),
+        Provider("gate", "tombstones", "perpetual_lineage.gates:tombstones", "claims that were rejected before",
+                 order=21, requires=_REQUIRES),
+        Provider("gate", "rates", "perpetual_lineage.gates:rates", "notes per source and hour", order=22,
+                 requires=_REQUIRES),
     ]  # fmt: skip
 
 
@@ -60,8 +64,26 @@ def perpetual_kinds() -> list[RecordKind | EventKind]:
             "event": Field("int", "seq of the last event before the rejection.", required=True),
             "notes": Field("list", "Paths of the notes that stay, for a person to decide on.", required=True),
         }, ledger=True, indexes=("source",)),
+        RecordKind("tombstone", {
+            "path": Field("str", "The note whose version was rejected.", required=True),
+            "blob": Field("str", "The version.", required=True),
+            "event": Field("int", "seq of the event that said so.", required=True),
+            "why": Field("str", "The reason.", required=True),
+            "text": Field("str", "What of it was rejected.", required=True),
+        }, ledger=True),
         EventKind("review", "The subject came back; `derived` names quarantined notes that derive from it."),
     ]  # fmt: skip
+
+
+@hookimpl
+def perpetual_options() -> dict[str, Option]:
+    """Names the shares of an hour of a source that is no person."""
+    return {
+        "writes_per_hour": Option("int", 120, "Notes that a source may write in an hour; 0 is no limit.", minimum=0,
+                                  maximum=1_000_000),
+        "rejected_per_hour": Option("int", 20, "Of them rejected, before the others wait; 0 is no limit.", minimum=0,
+                                    maximum=1_000_000),
+    }  # fmt: skip
 
 
 @hookimpl

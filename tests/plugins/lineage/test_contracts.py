@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perpetual.api import Gate, PromotionStage
+from perpetual.api import PromotionStage
 from perpetual.testing.gates import GateContract
 from perpetual.testing.promotion_stages import PromotionStageContract
-from perpetual_lineage import ancestry, folding, gates, stages, withholder
+from perpetual_lineage import ancestry, folding, stages, withholder
 from perpetual_recall.testing.withholders import WithholderContract
 from perpetual_recall.withheld import Withholder
 
@@ -32,9 +32,13 @@ class TestExpiryStage(PromotionStageContract):
 class TestLineageGate(GateContract):
     factory = "perpetual_lineage.gates:lineage"
 
-    @pytest.fixture
-    def gate(self) -> Gate:
-        return gates.lineage({})
+
+class TestTombstonesGate(GateContract):
+    factory = "perpetual_lineage.gates:tombstones"
+
+
+class TestRatesGate(GateContract):
+    factory = "perpetual_lineage.gates:rates"
 
 
 class TestWithholder(WithholderContract):

@@ -1,0 +1,213 @@
+"""Tombstones: what was rejected, and whether a text says it again.
+
+Of a note that a person or evidence took back it is the whole text; of one that a gate rejected, the lines in which the
+gate found something, so that the note without them may be written.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from perpetual.api import NotFound
+from perpetual_lineage.likeness import COSINE, Claim, claim_of, is_again, is_parted, units_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from perpetual import Lab
+    from perpetual.api import Event
+    from perpetual_lineage.index import Connection
+
+__all__ = ["TABLES", "Tombstone", "again", "fold", "keep", "start"]
+
+LEDGER = "lineage.tombstone"
+_LONGEST = 16 * 1024  # characters of a text that are kept
+_LONGEST_WHY = 160
+_MOST = 12  # tombstones that are compared with a text
+_MOST_TERMS = 900
+_SHARE = 0.5  # of a tombstone's words that a text must have to be compared with it
+_SHARE_WITH_VECTORS = 0.2
+TABLES = (
+    "CREATE TABLE tombs (no INTEGER PRIMARY KEY, path TEXT, blob TEXT, event INTEGER, why TEXT, text TEXT, "
+    "size INTEGER, in_ledger INTEGER, UNIQUE (path, blob))",
+    "CREATE INDEX tombs_blob ON tombs (blob)",
+    "CREATE TABLE terms (term TEXT, tomb INTEGER, PRIMARY KEY (term, tomb)) WITHOUT ROWID",
+    "CREATE INDEX terms_tomb ON terms (tomb)",
+    "CREATE TABLE vouched (blob TEXT PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TABLE vectors (embedder TEXT, digest TEXT, vector TEXT, PRIMARY KEY (embedder, digest)) WITHOUT ROWID",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """A version that was rejected: its path, why, and the text that counts."""
+
+    path: str
+    why: str
+    text: str
+
+
+def start(lab: Lab, connection: Connection) -> None:
+    """Takes up what the ledger kept: texts that newer versions have replaced."""
+    cursor: str | None = None
+    while True:
+        page = lab.records(LEDGER).list(limit=500, cursor=cursor)
+        for row in page.items:
+            _put(connection, str(row["path"]), str(row["blob"]), int(row["event"]), str(row["why"]), str(row["text"]),
+                 in_ledger=True)  # fmt: skip
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def fold(lab: Lab, connection: Connection, event: Event) -> None:
+    """Takes up a rejection, or a promotion, which takes a tombstone away."""
+    blob, path = str(event.payload["blob"]), event.subject
+    if event.kind == "note_promoted":
+        connection.execute("INSERT OR IGNORE INTO vouched VALUES (?)", (blob,))
+        rows = connection.execute("SELECT no FROM tombs WHERE blob = ? AND event < ?", (blob, event.seq)).fetchall()
+        _remove(connection, [no for (no,) in rows])
+        return
+    is_gates = event.kind == "note_written" and event.payload["status"] == "rejected"
+    if not is_gates and event.kind not in ("note_rejected", "note_quarantined"):
+        return
+    connection.execute("DELETE FROM vouched WHERE blob = ?", (blob,))
+    text = _text(lab, path, blob)
+    if text is None:
+        return  # a newer version has replaced it: what the ledger kept is there already
+    why = str(event.payload.get("why", ""))
+    if is_gates:
+        text, why = _found_lines(lab, path, str(event.payload["type"]), text)
+    if text.strip():
+        _put(connection, path, blob, event.seq, why, text, in_ledger=False)
+
+
+def _text(lab: Lab, path: str, blob: str) -> str | None:
+    try:
+        text = lab.memory.read(path, exposed_only=False) if lab.memory.get(path).blob == blob else None
+    except NotFound:
+        return None
+    return text
+
+
+def _found_lines(lab: Lab, path: str, type: str, text: str) -> tuple[str, str]:
+    """Returns the lines of a text in which gates find something, and what they find."""
+    verdict = lab.memory.scan(text, path=path, type=type)
+    kept: list[str] = []
+    place = 0
+    for line in text.splitlines(keepends=True):
+        spans = (one["span"] for one in verdict["findings"])
+        if any(start < place + len(line) and end > place for start, end in spans):
+            kept.append(line)
+        place += len(line)
+    return "".join(kept), f"a gate found {verdict['category']}"
+
+
+def _put(
+    connection: Connection, path: str, blob: str, event: int, why: str, text: str, *, in_ledger: bool
+) -> None:  # fmt: skip
+    from perpetual_recall.front import split
+
+    body = (split(text)[1] or text)[:_LONGEST]
+    claim = claim_of(body)
+    line = "".join(c if c.isprintable() else " " for c in why[: _LONGEST_WHY + 1])
+    why = line if len(line) <= _LONGEST_WHY else line[: _LONGEST_WHY - 3] + "..."
+    old = connection.execute("SELECT no, in_ledger FROM tombs WHERE path = ? AND blob = ?", (path, blob)).fetchone()
+    if old is not None:
+        _remove(connection, [old[0]])
+    made = connection.execute(
+        "INSERT INTO tombs (path, blob, event, why, text, size, in_ledger) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (path, blob, event, why, body, len(claim.words), in_ledger or (old is not None and bool(old[1]))),
+    )
+    connection.executemany("INSERT INTO terms VALUES (?, ?)", ((word, made.lastrowid) for word in claim.words))
+
+
+def _remove(connection: Connection, numbers: Iterable[int]) -> None:
+    for number in numbers:
+        connection.execute("DELETE FROM terms WHERE tomb = ?", (number,))
+        connection.execute("DELETE FROM tombs WHERE no = ?", (number,))
+
+
+def keep(lab: Lab, connection: Connection) -> None:
+    """Writes the tombstones that are new to the ledger, so that a lost index has them again."""
+    rows = connection.execute(
+        "SELECT no, path, blob, event, why, text FROM tombs WHERE NOT in_ledger ORDER BY no LIMIT 500"
+    ).fetchall()
+    for number, path, blob, event, why, text in rows:
+        lab.records(LEDGER).append(path=path, blob=blob, event=event, why=why, text=text,
+                                   idempotency_key=f"tombstone:{path}:{blob}:{event}")  # fmt: skip
+        connection.execute("UPDATE tombs SET in_ledger = 1 WHERE no = ?", (number,))
+
+
+def again(lab: Lab, connection: Connection, text: str) -> Tombstone | None:
+    """Returns the newest rejected version whose claim a text makes again; None where there is none."""
+    from perpetual_recall.front import split
+
+    if connection.execute("SELECT 1 FROM tombs LIMIT 1").fetchone() is None:
+        return None
+    blob = lab.part("memory").blob_id(text)
+    if connection.execute("SELECT 1 FROM vouched WHERE blob = ?", (blob,)).fetchone():
+        return None
+    body = split(text)[1] or text
+    units = units_of(body)
+    claims = [claim_of(unit) for unit in units]
+    embedders = lab.parts("embedder")
+    share = _SHARE_WITH_VECTORS if embedders else _SHARE
+    found = _candidates(connection, claims, share)
+    for tomb in found:
+        rejected = _claim(tomb.text)
+        if any(is_again(rejected, claim) for claim in claims):
+            return tomb
+    return _by_vectors(lab, connection, found, units, claims) if embedders and found else None
+
+
+@lru_cache(maxsize=2_000)
+def _claim(text: str) -> Claim:
+    return claim_of(text)
+
+
+def _candidates(connection: Connection, claims: list[Claim], share: float) -> list[Tombstone]:
+    """Returns the tombstones of whose words a text has most."""
+    words = sorted(frozenset().union(*(claim.words for claim in claims)))[:_MOST_TERMS]
+    if not words:
+        return []
+    rows = connection.execute(
+        "SELECT path, why, text FROM (SELECT tomb, COUNT(*) AS hits FROM terms "
+        f"WHERE term IN ({', '.join('?' * len(words))}) GROUP BY tomb) JOIN tombs ON tombs.no = tomb "
+        "WHERE hits >= ? * size ORDER BY CAST(hits AS REAL) / size DESC, tomb DESC LIMIT ?",
+        (*words, share, _MOST),
+    ).fetchall()
+    return [Tombstone(*row) for row in rows]
+
+
+def _by_vectors(
+    lab: Lab, connection: Connection, found: list[Tombstone], units: list[str], claims: list[Claim]
+) -> Tombstone | None:
+    """Returns the first tombstone whose vector is as good as that of the text or of a sentence of it."""
+    from perpetual_recall.embedder import cosine
+
+    name, part = lab.parts("embedder")[0]
+    kept: dict[str, list[float]] = {}
+    for tomb in found:
+        digest = sha256(tomb.text.encode("utf-8", "replace")).hexdigest()
+        row = connection.execute(
+            "SELECT vector FROM vectors WHERE embedder = ? AND digest = ?", (name, digest)
+        ).fetchone()
+        if row is not None:
+            kept[tomb.text] = json.loads(row[0])
+    new = [*dict.fromkeys(tomb.text for tomb in found if tomb.text not in kept)]
+    vectors = [[float(number) for number in vector] for vector in part.embed([*units, *new])]
+    for text, vector in zip(new, vectors[len(units) :], strict=True):
+        kept[text] = vector
+        digest = sha256(text.encode("utf-8", "replace")).hexdigest()
+        connection.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", (name, digest, json.dumps(vector)))
+    for tomb in found:
+        rejected = _claim(tomb.text)
+        for claim, vector in zip(claims, vectors, strict=False):
+            if cosine(kept[tomb.text], vector) >= COSINE and not is_parted(rejected, claim):
+                return tomb
+    return None

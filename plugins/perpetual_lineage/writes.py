@@ -1,0 +1,66 @@
+"""Who wrote how many notes in the last hour, from the feed; all processes of one source count together."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from perpetual.toolkit.units import iso
+
+if TYPE_CHECKING:
+    from perpetual.api import Event
+    from perpetual_lineage.index import Connection
+
+__all__ = ["TABLES", "fold", "over"]
+
+_WINDOW = timedelta(hours=1)
+_AHEAD = timedelta(minutes=1)  # of a clock that runs fast
+TABLES = (
+    "CREATE TABLE writes (seq INTEGER PRIMARY KEY, time TEXT, source TEXT, path TEXT, blob TEXT, rejected INTEGER)",
+    "CREATE INDEX writes_source ON writes (source, time)",
+    "CREATE INDEX writes_path ON writes (path)",
+)
+
+
+def fold(connection: Connection, event: Event) -> None:
+    """Takes up a write, or a rejection of what was written."""
+    if event.kind == "note_written":
+        earliest = iso(datetime.now(UTC) - _WINDOW)
+        if event.time <= earliest:
+            return
+        from perpetual_recall.outcomes import agent_of
+
+        said = event.payload
+        row = (event.seq, event.time, agent_of(event.actor), event.subject, said["blob"], said["status"] == "rejected")
+        connection.execute("INSERT OR REPLACE INTO writes VALUES (?, ?, ?, ?, ?, ?)", row)
+        old = "SELECT seq FROM writes WHERE time <= ? ORDER BY seq LIMIT 100"
+        connection.execute(f"DELETE FROM writes WHERE seq IN ({old})", (earliest,))
+    elif event.kind == "note_rejected":
+        pair = (event.subject, event.payload["blob"])
+        connection.execute("UPDATE writes SET rejected = 1 WHERE path = ? AND blob = ?", pair)
+
+
+def over(connection: Connection, actor: str, most_writes: int, most_rejected: int) -> str | None:
+    """Returns what an actor has written too much of in the last hour, and until when; None while it may write.
+
+    Args:
+        most_writes: in an hour, 0 for no limit.
+        most_rejected: likewise.
+    """
+    from perpetual_recall.outcomes import agent_of
+
+    now, source = datetime.now(UTC), agent_of(actor)
+    rows = connection.execute(
+        "SELECT time, rejected FROM writes WHERE source = ? AND time > ? AND time <= ? ORDER BY time",
+        (source, iso(now - _WINDOW), iso(now + _AHEAD)),
+    ).fetchall()
+    for what, most, times in (
+        ("notes", most_writes, [time for time, _ in rows]),
+        ("rejected notes", most_rejected, [time for time, rejected in rows if rejected]),
+    ):
+        if most and len(times) >= most:
+            until = datetime.fromisoformat(times[len(times) - most]) + _WINDOW
+            return (
+                f"{source} wrote {len(times)} {what} within an hour (limit {most}): until {iso(until)} a person decides"
+            )
+    return None
