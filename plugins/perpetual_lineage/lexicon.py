@@ -82,7 +82,8 @@ MEANINGS = [line.split() for line in """
 # Sides that a text may take: a word of the one part against a word of the other.
 SIDES = [(_words(one), _words(other)) for one, other in (
     ("help helps helped improve improves improved better benefit benefits useful works work worked beat beats "
-     "outperform outperforms stable converge converges converged supported holds succeed succeeds superior enough suffices",
+     "outperform outperforms stable converge converges converged supported holds succeed succeeds superior enough "
+     "suffices",
      "hurt hurts hurting worse worsen worsens fail fails failed diverge diverges diverged divergence explode explodes "
      "crash crashes degrade degrades damage damages useless refuted breaks broke unstable inferior suffer suffers "
      "harms harm"),
