@@ -32,6 +32,7 @@ class Lost:
     through: str
     event: int
     why: str
+    by_agent: bool = False
 
 
 def is_over(known: NoteState) -> bool:
@@ -97,13 +98,14 @@ class _Graph:
         elif theirs is not None and theirs.lost > 0 and mine.seq > theirs.kept:
             # Still taken back, or taken back after this version was written: only a later promotion overrules that.
             if theirs.taken or theirs.lost > mine.seq:
-                made.append(Lost(path, source, source, theirs.lost, theirs.why))
+                made.append(Lost(path, source, source, theirs.lost, theirs.why, bool(theirs.by_agent)))
         elif theirs is not None and is_over(theirs) and mine.vouched_day <= str(theirs.expires):
             # The next scan makes it expired; until then it stands for that.
             made.append(Lost(path, source, source, max(theirs.seq, mine.vouched + 1), f"it expired {theirs.expires}"))
         if upper is not None:
-            made.append(Lost(path, upper.source, source, upper.event, upper.why))
-        return max((it for it in made if it.event > mine.vouched), key=lambda it: it.event, default=None)
+            made.append(Lost(path, upper.source, source, upper.event, upper.why, upper.by_agent))
+        left = (it for it in made if it.event > mine.vouched and not (it.by_agent and mine.promoted))
+        return max(left, key=lambda it: it.event, default=None)
 
 
 def lost(connection: Connection, paths: Iterable[str]) -> dict[str, Lost]:

@@ -30,10 +30,11 @@ _LONGEST_WHY = 200  # characters
 TABLES = (
     # Numbers are those of events: `seq` of the newest version, `promoted` and `exposed` of the version that is shown
     # (0: none), `vouched` of the last promotion, `taken` (0: not now) and `lost` of the last time that the note was
-    # taken back, `kept` up to which notes derived from it stay.
+    # taken back, `kept` up to which notes derived from it stay. `by_agent`: it was no person, nor evidence alone, that
+    # took it back, so notes that a person promoted stay.
     "CREATE TABLE notes (path TEXT PRIMARY KEY, blob TEXT, type TEXT, status TEXT, seq INTEGER, promoted INTEGER, "
-    "exposed INTEGER, vouched INTEGER, vouched_day TEXT, taken INTEGER, lost INTEGER, kept INTEGER, why TEXT, "
-    "expires TEXT) WITHOUT ROWID",
+    "exposed INTEGER, vouched INTEGER, vouched_day TEXT, taken INTEGER, lost INTEGER, by_agent INTEGER, kept INTEGER, "
+    "why TEXT, expires TEXT) WITHOUT ROWID",
     "CREATE INDEX notes_expires ON notes (expires) WHERE expires IS NOT NULL",
     "CREATE TABLE edges (path TEXT, source TEXT, PRIMARY KEY (path, source)) WITHOUT ROWID",
     "CREATE INDEX edges_source ON edges (source)",
@@ -59,6 +60,7 @@ class NoteState:
     vouched_day: str = ""
     taken: int = 0
     lost: int = 0
+    by_agent: int = 0
     kept: int = 0
     why: str = ""
     expires: str | None = None
@@ -154,6 +156,7 @@ def _take(known: NoteState, event: Event, why: str) -> None:
     line = "".join(c if c.isprintable() else " " for c in why[: _LONGEST_WHY + 1]).replace(";", ",").strip()
     known.why = line if len(line) <= _LONGEST_WHY else line[: _LONGEST_WHY - 3] + "..."
     known.taken = known.lost = event.seq
+    known.by_agent = int(event.kind in ("note_rejected", "note_written") and not event.actor.startswith("user:"))
 
 
 def _keep(lab: Lab, known: NoteState) -> None:

@@ -85,7 +85,7 @@ class LineageGate(_RecordGate):
     def _ground(self, lab: Lab, text: str, provenance: TextProvenance, sources: tuple[str, ...]) -> GateVerdict:
         unknown = [source for source in sources if not _exists(lab, source)]
         asked = [source for source in sources if source not in unknown]
-        own = None if _is_person(provenance.actor) else provenance.path
+        own = None if _is_person(provenance.actor) or not _exists(lab, provenance.path) else provenance.path
         bad = _lost_or_taken(lab, asked, own) if asked or own is not None else []
         if bad:
             return GateVerdict("quarantine", "lineage", tuple(_finding(text, "derived_from", why) for why in bad))

@@ -31,7 +31,7 @@ __all__ = ["Connection", "Index", "index_of", "index_path"]
 Connection = sqlite3.Connection
 _VERSION = "1"  # of the tables and of what is folded
 _WAIT_S = 10.0
-_PAGE = 2_000  # events
+_PAGE = 1_000  # events
 _indexes: weakref.WeakKeyDictionary[Lab, Index] = weakref.WeakKeyDictionary()
 _making = RLock()
 
@@ -136,8 +136,10 @@ def _refreshed(lab: Lab, connection: sqlite3.Connection) -> bool:
         state = _state(connection)
         if _is_same(lab, state) and int(state["event"]) == lab.feed.last():
             return True
-        with _writing(connection):
-            _fold(lab, connection)
+        has_more = True
+        while has_more:  # page by page, so that a call that was cut off loses little
+            with _writing(connection):
+                has_more = _fold(lab, connection)
         return True
     except (sqlite3.Error, KeyError, ValueError) as problem:  # the last two of a state that is spoilt
         _check_busy(problem)
@@ -156,7 +158,8 @@ def _writing(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def _fold(lab: Lab, connection: sqlite3.Connection) -> None:
+def _fold(lab: Lab, connection: sqlite3.Connection) -> bool:
+    """Folds the next events; answers whether there may be more."""
     state = _state(connection)  # another process may have brought it further meanwhile
     if not _is_same(lab, state):
         for (name,) in connection.execute(
@@ -168,11 +171,13 @@ def _fold(lab: Lab, connection: sqlite3.Connection) -> None:
         folding.start(lab, connection)
         state = {"event": "0"}
     place = int(state["event"])
-    while events := lab.events(since=place, limit=_PAGE):
+    events = lab.events(since=place, limit=_PAGE)
+    if events:
         folding.fold(lab, connection, events)
         place = events[-1].seq
         fresh = {"version": _VERSION, "event": str(place), "mark": _mark(events[-1:])}
         connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", fresh.items())
+    return len(events) == _PAGE
 
 
 def _state(connection: sqlite3.Connection) -> dict[str, str]:

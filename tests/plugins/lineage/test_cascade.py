@@ -152,6 +152,15 @@ def test_an_agent_takes_no_promotion_back_through_a_source(chain: Lab, monkeypat
     assert statuses(chain, [A, B, C]) == ["rejected", "quarantined", "quarantined"]
 
 
+def test_an_agent_takes_no_promotion_back_by_a_scan(chain: Lab) -> None:
+    chain.memory.promote(C, "vouched")
+    with Lab.open(actor="agent:tester") as agent:
+        agent.memory.reject(A, "an agent says so")
+        agent.scan()
+    assert statuses(chain, [A, B, C]) == ["rejected", "quarantined", "promoted"]
+    assert found_by_agents(chain) == {C, D}
+
+
 def test_an_earlier_promoted_version_keeps_its_followers(chain: Lab) -> None:
     chain.memory.promote(A, "held")
     chain.memory.write(A, "# Warm-up\n\nand another thing\n")
