@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perpetual.api import PerpetualError, UsageError, unknown
 from perpetual.toolkit.units import start_of
@@ -105,6 +105,8 @@ def _shown(lab: Lab, hit: index.Hit, query: Query) -> FoundItem | None:
             note = lab.memory.get(hit.id)
             title = note.title
             if _is_for_agent(lab):
+                if any(hit.id in part.withheld(lab, [hit.id]) for part in _withholders(lab)):
+                    return None
                 exposed = lab.memory.read(hit.id)
                 around = _around(f"{note.title}\n{exposed}", query.plain)
                 if around is None:
@@ -122,6 +124,11 @@ def _shown(lab: Lab, hit: index.Hit, query: Query) -> FoundItem | None:
         "archived": hit.archived,
         "score": hit.score,
     }
+
+
+def _withholders(lab: Lab) -> list[Any]:
+    """Returns what keeps notes from agents; none without the plugin `recall`, which brings the slot."""
+    return [part for _, part in lab.parts("withholder")] if "withholder" in lab.registry.slots else []
 
 
 def _is_for_agent(lab: Lab) -> bool:

@@ -13,14 +13,27 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from perpetual_lineage.lexicon import COMPARISONS, LIGHT, LIGHT_ENDS, MEANINGS, NEGATIONS, PHRASES, SIDES, STOP
 from perpetual_lineage.lexicon import NUMBERS as NAMED_NUMBERS
 
-__all__ = ["COSINE", "FEWEST", "THRESHOLD", "Claim", "claim_of", "is_again", "is_parted", "likeness", "units_of"]
+__all__ = [
+    "COSINE",
+    "FEWEST",
+    "THRESHOLD",
+    "Claim",
+    "claim_of",
+    "frozen",
+    "is_again",
+    "is_parted",
+    "likeness",
+    "thawed",
+    "units_of",
+]
 
 FEWEST = 5  # content words and numbers below which only near-equality counts
 THRESHOLD = 0.7  # of the likeness
@@ -84,6 +97,29 @@ class Claim:
     sides: frozenset[tuple[int, int]]
     odd: bool
     order: tuple[frozenset[str], frozenset[str]]
+
+
+def frozen(claim: Claim) -> dict[str, object]:
+    """Returns a claim as JSON, its words in the order of the alphabet: no text can be read from it."""
+    return {
+        "words": sorted(claim.words), "light": sorted(claim.light), "numbers": sorted(claim.numbers),
+        "names": sorted(claim.names), "sides": sorted(map(list, claim.sides)), "odd": claim.odd,
+        "order": [sorted(part) for part in claim.order],
+    }  # fmt: skip
+
+
+def thawed(data: Mapping[str, Any]) -> Claim:
+    """Returns the claim that `frozen` made this mapping of.
+
+    Raises:
+        KeyError, TypeError, ValueError: for a mapping that it did not make.
+    """
+    left, right = data["order"]
+    return Claim(
+        frozenset(map(str, data["words"])), frozenset(map(str, data["light"])), frozenset(map(float, data["numbers"])),
+        frozenset(map(str, data["names"])), frozenset((int(axis), int(sign)) for axis, sign in data["sides"]),
+        bool(data["odd"]), (frozenset(map(str, left)), frozenset(map(str, right))),
+    )  # fmt: skip
 
 
 def claim_of(text: str) -> Claim:
@@ -192,18 +228,11 @@ def _is_swapped(one: tuple[frozenset[str], frozenset[str]], other: tuple[frozens
     return bool(left & (other[1] - other[0])) and bool(right & (other[0] - other[1]))
 
 
-def is_again(rejected: Claim, text: Claim, cosine: float | None = None) -> bool:
-    """Returns whether a text makes a rejected claim again.
-
-    Args:
-        rejected: the claim that was rejected.
-        text: the later text, or a part of it.
-        cosine: of their vectors, where an embedder is installed.
-    """
+def is_again(rejected: Claim, text: Claim) -> bool:
+    """Returns whether a text, or a part of one, makes a rejected claim again."""
     if is_parted(rejected, text):
         return False
     score = likeness(rejected, text)
     if min(len(it.words) + len(it.numbers) for it in (rejected, text)) < FEWEST:
         return score >= _NEAR and rejected.numbers == text.numbers
-    is_near = cosine is not None and cosine >= COSINE
-    return is_near or (score >= THRESHOLD and not _is_of_another(rejected, text))
+    return score >= THRESHOLD and not _is_of_another(rejected, text)

@@ -69,7 +69,8 @@ def perpetual_kinds() -> list[RecordKind | EventKind]:
             "blob": Field("str", "The version.", required=True),
             "event": Field("int", "seq of the event that said so.", required=True),
             "why": Field("str", "The reason.", required=True),
-            "text": Field("str", "What of it was rejected.", required=True),
+            "claim": Field("dict", "What of it was rejected, as it is compared: words in the order of the alphabet.",
+                           required=True),
         }, ledger=True),
         EventKind("review", "The subject came back; `derived` names quarantined notes that derive from it."),
     ]  # fmt: skip

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from perpetual.api import NotFound
-from perpetual_lineage.likeness import COSINE, Claim, claim_of, is_again, is_parted, units_of
+from perpetual_lineage.likeness import COSINE, Claim, claim_of, frozen, is_again, is_parted, thawed, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,8 +31,8 @@ _MOST_TERMS = 900
 _SHARE = 0.5  # of a tombstone's words that a text must have to be compared with it
 _SHARE_WITH_VECTORS = 0.2
 TABLES = (
-    "CREATE TABLE tombs (no INTEGER PRIMARY KEY, path TEXT, blob TEXT, event INTEGER, why TEXT, text TEXT, "
-    "size INTEGER, in_ledger INTEGER, UNIQUE (path, blob))",
+    "CREATE TABLE tombs (no INTEGER PRIMARY KEY, path TEXT, blob TEXT, event INTEGER, why TEXT, claim TEXT, "
+    "text TEXT, size INTEGER, in_ledger INTEGER, UNIQUE (path, blob))",
     "CREATE INDEX tombs_blob ON tombs (blob)",
     "CREATE TABLE terms (term TEXT, tomb INTEGER, PRIMARY KEY (term, tomb)) WITHOUT ROWID",
     "CREATE INDEX terms_tomb ON terms (tomb)",
@@ -44,11 +43,12 @@ TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """A version that was rejected: its path, why, and the text that counts."""
+    """A version that was rejected: its path, why, and the claim that counts; its text where the index has it."""
 
     path: str
     why: str
-    text: str
+    claim: Claim
+    text: str | None
 
 
 def start(lab: Lab, connection: Connection) -> None:
@@ -57,8 +57,8 @@ def start(lab: Lab, connection: Connection) -> None:
     while True:
         page = lab.records(LEDGER).list(limit=500, cursor=cursor)
         for row in page.items:
-            _put(connection, str(row["path"]), str(row["blob"]), int(row["event"]), str(row["why"]), str(row["text"]),
-                 in_ledger=True)  # fmt: skip
+            claim = thawed(row["claim"])
+            _put(connection, str(row["path"]), str(row["blob"]), int(row["event"]), str(row["why"]), claim, None)
         cursor = page.next_cursor
         if cursor is None:
             return
@@ -83,7 +83,10 @@ def fold(lab: Lab, connection: Connection, event: Event) -> None:
     if is_gates:
         text, why = _found_lines(lab, path, str(event.payload["type"]), text)
     if text.strip():
-        _put(connection, path, blob, event.seq, why, text, in_ledger=False)
+        from perpetual_recall.front import split
+
+        body = (split(text)[1] or text)[:_LONGEST]
+        _put(connection, path, blob, event.seq, why, claim_of(body), body)
 
 
 def _text(lab: Lab, path: str, blob: str) -> str | None:
@@ -108,20 +111,18 @@ def _found_lines(lab: Lab, path: str, type: str, text: str) -> tuple[str, str]:
 
 
 def _put(
-    connection: Connection, path: str, blob: str, event: int, why: str, text: str, *, in_ledger: bool
+    connection: Connection, path: str, blob: str, event: int, why: str, claim: Claim, text: str | None
 ) -> None:  # fmt: skip
-    from perpetual_recall.front import split
-
-    body = (split(text)[1] or text)[:_LONGEST]
-    claim = claim_of(body)
+    """Writes a tombstone; one without its text comes from the ledger."""
     line = "".join(c if c.isprintable() else " " for c in why[: _LONGEST_WHY + 1])
     why = line if len(line) <= _LONGEST_WHY else line[: _LONGEST_WHY - 3] + "..."
     old = connection.execute("SELECT no, in_ledger FROM tombs WHERE path = ? AND blob = ?", (path, blob)).fetchone()
     if old is not None:
         _remove(connection, [old[0]])
+    in_ledger = text is None or (old is not None and bool(old[1]))
     made = connection.execute(
-        "INSERT INTO tombs (path, blob, event, why, text, size, in_ledger) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (path, blob, event, why, body, len(claim.words), in_ledger or (old is not None and bool(old[1]))),
+        "INSERT INTO tombs (path, blob, event, why, claim, text, size, in_ledger) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (path, blob, event, why, json.dumps(frozen(claim)), text, len(claim.words), in_ledger),
     )
     connection.executemany("INSERT INTO terms VALUES (?, ?)", ((word, made.lastrowid) for word in claim.words))
 
@@ -135,11 +136,13 @@ def _remove(connection: Connection, numbers: Iterable[int]) -> None:
 def keep(lab: Lab, connection: Connection) -> None:
     """Writes the tombstones that are new to the ledger, so that a lost index has them again."""
     rows = connection.execute(
-        "SELECT no, path, blob, event, why, text FROM tombs WHERE NOT in_ledger ORDER BY no LIMIT 500"
+        "SELECT no, path, blob, event, why, claim FROM tombs WHERE NOT in_ledger ORDER BY no LIMIT 500"
     ).fetchall()
-    for number, path, blob, event, why, text in rows:
-        lab.records(LEDGER).append(path=path, blob=blob, event=event, why=why, text=text,
-                                   idempotency_key=f"tombstone:{path}:{blob}:{event}")  # fmt: skip
+    for number, path, blob, event, why, claim in rows:
+        key = f"tombstone:{path}:{blob}:{event}"
+        lab.records(LEDGER).append(
+            path=path, blob=blob, event=event, why=why, claim=json.loads(claim), idempotency_key=key
+        )
         connection.execute("UPDATE tombs SET in_ledger = 1 WHERE no = ?", (number,))
 
 
@@ -159,15 +162,9 @@ def again(lab: Lab, connection: Connection, text: str) -> Tombstone | None:
     share = _SHARE_WITH_VECTORS if embedders else _SHARE
     found = _candidates(connection, claims, share)
     for tomb in found:
-        rejected = _claim(tomb.text)
-        if any(is_again(rejected, claim) for claim in claims):
+        if any(is_again(tomb.claim, claim) for claim in claims):
             return tomb
     return _by_vectors(lab, connection, found, units, claims) if embedders and found else None
-
-
-@lru_cache(maxsize=2_000)
-def _claim(text: str) -> Claim:
-    return claim_of(text)
 
 
 def _candidates(connection: Connection, claims: list[Claim], share: float) -> list[Tombstone]:
@@ -176,12 +173,12 @@ def _candidates(connection: Connection, claims: list[Claim], share: float) -> li
     if not words:
         return []
     rows = connection.execute(
-        "SELECT path, why, text FROM (SELECT tomb, COUNT(*) AS hits FROM terms "
+        "SELECT path, why, claim, text FROM (SELECT tomb, COUNT(*) AS hits FROM terms "
         f"WHERE term IN ({', '.join('?' * len(words))}) GROUP BY tomb) JOIN tombs ON tombs.no = tomb "
         "WHERE hits >= ? * size ORDER BY CAST(hits AS REAL) / size DESC, tomb DESC LIMIT ?",
         (*words, share, _MOST),
     ).fetchall()
-    return [Tombstone(*row) for row in rows]
+    return [Tombstone(path, why, thawed(json.loads(claim)), text) for path, why, claim, text in rows]
 
 
 def _by_vectors(
@@ -191,23 +188,27 @@ def _by_vectors(
     from perpetual_recall.embedder import cosine
 
     name, part = lab.parts("embedder")[0]
-    kept: dict[str, list[float]] = {}
-    for tomb in found:
-        digest = sha256(tomb.text.encode("utf-8", "replace")).hexdigest()
-        row = connection.execute(
-            "SELECT vector FROM vectors WHERE embedder = ? AND digest = ?", (name, digest)
-        ).fetchone()
-        if row is not None:
-            kept[tomb.text] = json.loads(row[0])
-    new = [*dict.fromkeys(tomb.text for tomb in found if tomb.text not in kept)]
+    texts = [*dict.fromkeys(tomb.text for tomb in found if tomb.text is not None)]
+    known = {text: vector for text in texts if (vector := _kept(connection, name, text)) is not None}
+    new = [text for text in texts if text not in known]
     vectors = [[float(number) for number in vector] for vector in part.embed([*units, *new])]
     for text, vector in zip(new, vectors[len(units) :], strict=True):
-        kept[text] = vector
-        digest = sha256(text.encode("utf-8", "replace")).hexdigest()
-        connection.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", (name, digest, json.dumps(vector)))
+        known[text] = vector
+        row = (name, _digest(text), json.dumps(vector))
+        connection.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", row)
     for tomb in found:
-        rejected = _claim(tomb.text)
-        for claim, vector in zip(claims, vectors, strict=False):
-            if cosine(kept[tomb.text], vector) >= COSINE and not is_parted(rejected, claim):
+        for claim, vector in zip(claims, vectors, strict=False):  # behind these are the vectors of tombstones
+            is_near = tomb.text is not None and cosine(known[tomb.text], vector) >= COSINE
+            if is_near and not is_parted(tomb.claim, claim):
                 return tomb
     return None
+
+
+def _kept(connection: Connection, name: str, text: str) -> list[float] | None:
+    query = "SELECT vector FROM vectors WHERE embedder = ? AND digest = ?"
+    row = connection.execute(query, (name, _digest(text))).fetchone()
+    return None if row is None else [float(number) for number in json.loads(row[0])]
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "replace")).hexdigest()

@@ -13,6 +13,7 @@ from perpetual import Lab
 from perpetual.api import PromotionStage, StageVerdict
 from perpetual.cli.app import run
 from perpetual.errors import Conflict, NotPermitted, Refused, UsageError
+from perpetual_find.search import find
 from perpetual_lineage.cascade import lineage_of, reject
 from perpetual_lineage.index import index_path
 from perpetual_recall.block import memory_block
@@ -36,6 +37,8 @@ def found_by_agents(lab: Lab, query: str = "warm-up dropout") -> set[str]:
     with Lab.open(lab.root, actor="agent:tester") as reader:
         found = {hit.note.path for hit in reader.memory.search(query).items}
         assert {note.path for note in memory_block(reader, query).notes} <= found
+        words = [item["id"] for word in query.split() for item in find(reader, word, kinds=["note"])["items"]]
+        assert {*words} == found
     return found
 
 

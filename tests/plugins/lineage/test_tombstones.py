@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from perpetual import Lab
-from perpetual.api import GateFinding, GateVerdict
+from perpetual.api import Provider, hookimpl
 from perpetual.errors import Refused
+from perpetual.registry import Registry
 from perpetual_lineage.cascade import reject
 from perpetual_lineage.index import index_path
-from perpetual_lineage.likeness import claim_of, is_again, likeness, units_of
+from perpetual_lineage.likeness import claim_of, frozen, is_again, likeness, thawed, units_of
+from perpetual_recall.embedder import Embedder
 from tests.plugins.lineage.notes_harness import derived
 from tests.plugins.lineage.pairs import DIFFERENT, SAME
 
@@ -51,6 +58,7 @@ def test_a_claim_is_like_itself() -> None:
         assert likeness(mine, mine) == 1
         assert likeness(mine, theirs) == pytest.approx(likeness(theirs, mine))
         assert is_again(mine, mine)
+        assert thawed(json.loads(json.dumps(frozen(mine)))) == mine
     assert likeness(claim_of(""), claim_of("")) == 0
 
 
@@ -136,7 +144,41 @@ def test_front_matter_is_no_claim(lab: Lab) -> None:
     )
 
 
-def test_a_verdict_of_the_gate_is_a_quarantine_and_nothing_graver() -> None:
-    assert (
-        GateVerdict("quarantine", "tombstone", (GateFinding("tombstones", "tombstone", 0, 1, "x"),)).outcome != "reject"
-    )
+class Vectors(Embedder):
+    """Knows that two ways to say it are one."""
+
+    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        return [[1.0, 0.1] if "perplexity" in text else [0.1, 1.0] for text in texts]
+
+
+def test_an_embedder_finds_synonyms(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, plugin = ModuleType("acme_vectors"), ModuleType("acme")
+    vars(home)["build"] = lambda options: Vectors()
+    monkeypatch.setitem(sys.modules, "acme_vectors", home)
+    offers = [Provider("embedder", "acme", "acme_vectors:build")]
+    vars(plugin)["perpetual_embedders"] = hookimpl(lambda: offers)
+    later = "Cutting away heads has no bearing on perplexity, in our hands."
+    for registry, status in (
+        (None, "candidate"),
+        (Registry(extra=[("acme", "acme", "1", lambda: plugin)]), "quarantined"),
+    ):
+        with Lab.open(registry=registry) as lab:
+            if registry is None:
+                lab.memory.write(A, "Pruning half of the heads leaves perplexity unchanged on the validation set.")
+                reject(lab, A, "it rises")
+            assert lab.memory.write(f"notes/{status}.md", later)["status"] == status
+            other = later.replace("perplexity", "the loss")
+            assert lab.memory.write(f"notes/{status}-other.md", other)["status"] == "candidate"
+
+
+def test_the_ledger_holds_no_text_that_could_be_read(lab: Lab) -> None:
+    lab.memory.write(A, CLAIM)
+    reject(lab, A, "wrong")
+    lab.scan()
+    rows = lab.records("lineage.tombstone").list().items
+    assert [row["path"] for row in rows] == [A]
+    words = rows[0]["claim"]["words"]
+    assert words == sorted(words)
+    assert CLAIM not in json.dumps(rows[0]["claim"])
+    lab.scan()
+    assert lab.records("lineage.tombstone").count() == 1
