@@ -16,7 +16,7 @@ STOP = _words("""
     making may me might more most much must my need note of off often on once one ones only onto or other our
     out over own per quite rather really said same saw say says shall she should simply since single so some
     still such than that the their them then there these they this those through to too under until up upon us
-    very was we were what when whenever where whether which while who will with within would yet you your
+    very was we were what when whenever where whether which while will with within would yet you your
 """)
 NUMBERS = {
     "zero": 0.0, "two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0, "six": 6.0, "seven": 7.0, "eight": 8.0,

@@ -1,4 +1,4 @@
-"""Who wrote how many notes in the last hour, from the feed; all processes of one source count together."""
+"""Counts of the notes that each source wrote in the last hour, from the feed: of all its processes together."""
 
 from __future__ import annotations
 

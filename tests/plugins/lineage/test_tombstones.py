@@ -157,7 +157,7 @@ def test_an_embedder_finds_synonyms(project: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "acme_vectors", home)
     offers = [Provider("embedder", "acme", "acme_vectors:build")]
     vars(plugin)["perpetual_embedders"] = hookimpl(lambda: offers)
-    later = "Cutting away heads has no bearing on perplexity, in our hands."
+    later = "Cutting away heads keeps perplexity as it was, in our hands."
     for registry, status in (
         (None, "candidate"),
         (Registry(extra=[("acme", "acme", "1", lambda: plugin)]), "quarantined"),
