@@ -60,7 +60,7 @@ def _day(head: str) -> tuple[date | None, Sequence[tuple[str, str]]]:
             raise ValueError(said)
         return date.fromisoformat(said), ()
     except ValueError:
-        return None, (("expires", f"{_shown(said)} is not a date like 2026-11-30"),)
+        return None, (("expires", f"{_shown(said) or 'nothing'} is not a date like 2026-11-30"),)
 
 
 def _sources(

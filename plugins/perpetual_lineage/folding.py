@@ -118,7 +118,9 @@ def _put(connection: Connection, known: NoteState) -> None:
 
 def _write(known: NoteState, event: Event) -> None:
     said = event.payload
-    known.blob, known.type, known.status = str(said["blob"]), str(said["type"]), str(said["status"])
+    # A record of an early version may lack a key.
+    known.blob, known.type = str(said.get("blob", "")), str(said.get("type", "note"))
+    known.status = str(said.get("status", "candidate"))
     known.seq = event.seq
     if known.status == "candidate":
         known.taken = 0

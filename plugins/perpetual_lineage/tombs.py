@@ -57,7 +57,10 @@ def start(lab: Lab, connection: Connection) -> None:
     while True:
         page = lab.records(LEDGER).list(limit=500, cursor=cursor)
         for row in page.items:
-            claim = thawed(row["claim"])
+            try:
+                claim = thawed(row["claim"])
+            except (KeyError, TypeError, ValueError):
+                continue  # no claim as this version writes it: an imported record's, or a newer one's
             _put(connection, str(row["path"]), str(row["blob"]), int(row["event"]), str(row["why"]), claim, None)
         cursor = page.next_cursor
         if cursor is None:
@@ -66,13 +69,13 @@ def start(lab: Lab, connection: Connection) -> None:
 
 def fold(lab: Lab, connection: Connection, event: Event) -> None:
     """Takes up a rejection, or a promotion, which takes a tombstone away."""
-    blob, path = str(event.payload["blob"]), event.subject
+    blob, path = str(event.payload.get("blob", "")), event.subject
     if event.kind == "note_promoted":
         connection.execute("INSERT OR IGNORE INTO vouched VALUES (?)", (blob,))
         rows = connection.execute("SELECT no FROM tombs WHERE blob = ? AND event < ?", (blob, event.seq)).fetchall()
         _remove(connection, [no for (no,) in rows])
         return
-    is_gates = event.kind == "note_written" and event.payload["status"] == "rejected"
+    is_gates = event.kind == "note_written" and event.payload.get("status") == "rejected"
     if not is_gates and event.kind not in ("note_rejected", "note_quarantined"):
         return
     connection.execute("DELETE FROM vouched WHERE blob = ?", (blob,))
@@ -81,7 +84,7 @@ def fold(lab: Lab, connection: Connection, event: Event) -> None:
         return  # a newer version has replaced it: what the ledger kept is there already
     why = str(event.payload.get("why", ""))
     if is_gates:
-        text, why = _found_lines(lab, path, str(event.payload["type"]), text)
+        text, why = _found_lines(lab, path, str(event.payload.get("type", "note")), text)
     if text.strip():
         from perpetual_recall.front import split
 

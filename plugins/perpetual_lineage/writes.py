@@ -31,12 +31,19 @@ def fold(connection: Connection, event: Event) -> None:
         from perpetual_recall.outcomes import agent_of
 
         said = event.payload
-        row = (event.seq, event.time, agent_of(event.actor), event.subject, said["blob"], said["status"] == "rejected")
+        row = (
+            event.seq,
+            event.time,
+            agent_of(event.actor),
+            event.subject,
+            said.get("blob"),
+            said.get("status") == "rejected",
+        )
         connection.execute("INSERT OR REPLACE INTO writes VALUES (?, ?, ?, ?, ?, ?)", row)
         old = "SELECT seq FROM writes WHERE time <= ? ORDER BY seq LIMIT 100"
         connection.execute(f"DELETE FROM writes WHERE seq IN ({old})", (earliest,))
     elif event.kind == "note_rejected":
-        pair = (event.subject, event.payload["blob"])
+        pair = (event.subject, event.payload.get("blob"))
         connection.execute("UPDATE writes SET rejected = 1 WHERE path = ? AND blob = ?", pair)
 
 

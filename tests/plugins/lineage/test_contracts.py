@@ -92,6 +92,9 @@ def test_exactly_the_transitive_dependents_lose_their_ground(
     assert {int(path) for path in ancestry.lost(connection, map(str, present))} == wanted
     for number in present:
         assert (str(number) in ancestry.lost(connection, [str(number)])) == (number in wanted), "alone as with others"
+    for number in {*present} - roots:
+        would = {int(state.path) for state, _ in ancestry.follows(connection, str(number), 100)}
+        assert would == _dependents(kept, {number}, set()) - {number}, "the preview names exactly these"
     for root in roots:
         below = {int(path) for path in ancestry.below(connection, str(root))}
         assert below == _dependents(kept, {root}, set()) - {root}
