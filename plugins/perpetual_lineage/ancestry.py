@@ -98,7 +98,8 @@ class _Graph:
         elif theirs is not None and theirs.lost > 0 and mine.seq > theirs.kept:
             # Still taken back, or taken back after this version was written: only a later promotion overrules that.
             if theirs.taken or theirs.lost > mine.seq:
-                made.append(Lost(path, source, source, theirs.lost, theirs.why, bool(theirs.by_agent)))
+                why = theirs.why if theirs.taken else f"{theirs.why} (the source is back: review this note)"
+                made.append(Lost(path, source, source, theirs.lost, why, bool(theirs.by_agent)))
         elif theirs is not None and is_over(theirs) and mine.vouched_day <= str(theirs.expires):
             # The next scan makes it expired; until then it stands for that.
             made.append(Lost(path, source, source, max(theirs.seq, mine.vouched + 1), f"it expired {theirs.expires}"))

@@ -104,6 +104,7 @@ def test_a_promotion_after_a_loss_names_what_to_review(chain: Lab, evidence: Cal
     named = [event for event in chain.events() if event.kind == "lineage.review"]
     assert [(event.subject, event.payload["derived"]) for event in named] == [(A, [B])]
     assert statuses(chain, [B]) == ["quarantined"]
+    assert "the source is back: review this note" in str(lineage_of(chain, B)["lost"])
 
 
 @pytest.fixture
