@@ -154,6 +154,7 @@ def lineage_of(lab: Lab, path: str) -> Lineage:
         NotFound: for an unknown note.
     """
     from perpetual_lineage.ancestry import below, lost
+    from perpetual_lineage.folding import state_of
     from perpetual_lineage.index import index_of
     from perpetual_lineage.stages import reason_of
 
@@ -163,10 +164,14 @@ def lineage_of(lab: Lab, path: str) -> Lineage:
         derived = below(connection, note.path)
         why = lost(connection, [note.path]).get(note.path)
 
+        names = [source for (source,) in rows]
+        states = {name: state_of(connection, name) for name in (*names, *derived)}
+
     def each(paths: list[str]) -> list[Source]:
-        return [{"path": name, "status": _status(lab, name)} for name in paths]
+        found = ((name, states[name]) for name in paths)
+        return [{"path": name, "status": None if known is None else known.status} for name, known in found]
 
     return {
         "path": note.path, "status": note.status, "lost": None if why is None else reason_of(why),
-        "sources": each([source for (source,) in rows]), "derived": each(derived),
+        "sources": each(names), "derived": each(derived),
     }  # fmt: skip

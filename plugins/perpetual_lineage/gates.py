@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from perpetual.api import Gate, GateFinding, GateVerdict, NotFound, TextProvenance
+from perpetual.api import Gate, GateFinding, GateVerdict, TextProvenance
 from perpetual_lineage.derivation import derivation_of, today
 
 if TYPE_CHECKING:
     from perpetual import Lab
+    from perpetual_lineage.index import Connection
 
 __all__ = ["LineageGate", "RatesGate", "TombstonesGate", "lineage", "rates", "tombstones"]
 
@@ -73,54 +74,43 @@ class LineageGate(_RecordGate):
         """Judges sources and last day of a note that is written."""
         said = derivation_of(text, lab.part("memory").normalise, path=provenance.path)
         problems = [*said.problems]
-        if said.expires is not None and said.expires < today() and _is_new(lab, provenance.path):
-            problems.append(("expires", f"{said.expires} is past; a new note needs a day to come"))
-        if problems:
-            # The category is what the error says, so it names the value too.
-            return GateVerdict("reject", ": ".join(problems[0]), tuple(_finding(text, *one) for one in problems))
-        if not said.sources and _is_person(provenance.actor):
+        is_past = said.expires is not None and said.expires < today()
+        if not (problems or is_past or said.sources) and _is_person(provenance.actor):
             return GateVerdict("pass")
-        return self._ground(lab, text, provenance, said.sources)
+        # Not `lab.memory.get`, which looks for names like that of a note that there is not.
+        from perpetual_lineage.folding import state_of
+        from perpetual_lineage.index import index_of
 
-    def _ground(self, lab: Lab, text: str, provenance: TextProvenance, sources: tuple[str, ...]) -> GateVerdict:
-        unknown = [source for source in sources if not _exists(lab, source)]
-        asked = [source for source in sources if source not in unknown]
-        own = None if _is_person(provenance.actor) or not _exists(lab, provenance.path) else provenance.path
-        bad = _lost_or_taken(lab, asked, own) if asked or own is not None else []
-        if bad:
-            return GateVerdict("quarantine", "lineage", tuple(_finding(text, "derived_from", why) for why in bad))
-        told = tuple(_finding(text, "derived_from", f"there is no note {source} yet") for source in unknown)
-        return GateVerdict("pass", None, told)
+        with index_of(lab).of(lab) as connection:
+            own = state_of(connection, provenance.path)
+            if is_past and (own is None or own.status == "rejected"):
+                problems.append(("expires", f"{said.expires} is past; a new note needs a day to come"))
+            if problems:
+                # The category is what the error says, so it names the value too.
+                return GateVerdict("reject", ": ".join(problems[0]), tuple(_finding(text, *one) for one in problems))
+            # A note that lost its ground does not come back by leaving out its source, but for a person.
+            asked = [] if own is None or _is_person(provenance.actor) else [own.path]
+            return _ground(connection, text, said.sources, asked)
 
 
-def _lost_or_taken(lab: Lab, paths: list[str], own: str | None) -> list[str]:
-    """Returns what speaks against these notes as sources; `own` has lost its ground, and drops its source."""
+def _ground(connection: Connection, text: str, sources: tuple[str, ...], own: list[str]) -> GateVerdict:
+    """Returns what the record says of sources, and of the note itself where it is among them in `own`."""
     from perpetual_lineage.ancestry import lost
     from perpetual_lineage.folding import state_of
-    from perpetual_lineage.index import index_of
     from perpetual_lineage.stages import reason_of
 
-    with index_of(lab).of(lab) as connection:
-        fallen = lost(connection, [*paths, *([own] if own is not None else [])])
-        found = [f"{path} is {reason_of(why)}" for path, why in fallen.items()]
-        for path in paths:
-            known = state_of(connection, path)
-            if path not in fallen and known is not None and known.taken:
-                found.append(f"{path} is taken back: {known.why}")
-    return found
-
-
-def _exists(lab: Lab, path: str) -> bool:
-    try:
-        lab.memory.get(path)
-    except NotFound:
-        return False
-    return True
-
-
-def _is_new(lab: Lab, path: str) -> bool:
-    """Returns whether no version of the note was accepted so far."""
-    return not _exists(lab, path) or lab.memory.get(path).status == "rejected"
+    states = {source: state_of(connection, source) for source in sources}
+    fallen = lost(connection, [*sources, *own])
+    bad = [f"{path} is {reason_of(why)}" for path, why in fallen.items()]
+    bad += [
+        f"{path} is taken back: {known.why}"
+        for path, known in states.items()
+        if known is not None and known.taken and path not in fallen
+    ]
+    if bad:
+        return GateVerdict("quarantine", "lineage", tuple(_finding(text, "derived_from", why) for why in bad))
+    unknown = [f"there is no note {path} yet" for path, known in states.items() if known is None]
+    return GateVerdict("pass", None, tuple(_finding(text, "derived_from", why) for why in unknown))
 
 
 def _finding(text: str, key: str, message: str) -> GateFinding:

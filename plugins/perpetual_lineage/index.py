@@ -49,6 +49,7 @@ class Index:
         self._lock = RLock()
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[int, str] | None = None  # the process and the file
+        self._seen: int | None = None  # the newest event that it is known to be of
 
     @contextmanager
     def of(self, lab: Lab) -> Iterator[sqlite3.Connection]:
@@ -59,14 +60,18 @@ class Index:
         """
         with self._lock:
             place = (os.getpid(), index_path(lab))
-            if self._connection is None or self._opened != place or not _refreshed(lab, self._connection):
+            last = lab.feed.last()
+            is_open = self._connection is not None and self._opened == place
+            # The three gates of a write ask one after the other: what was of this event is of it still.
+            if not is_open or (last != self._seen and not _refreshed(lab, self._connection)):
                 self._open(lab, place)
+            self._seen = last
             assert self._connection is not None
             try:
                 yield self._connection
             except sqlite3.Error as problem:
                 self._connection.close()
-                self._connection = None
+                self._connection = self._seen = None
                 _check_busy(problem)
                 _remove(place[1])
                 raise TransientError(
@@ -130,8 +135,10 @@ def _remove(path: str) -> None:
             os.unlink(name)
 
 
-def _refreshed(lab: Lab, connection: sqlite3.Connection) -> bool:
+def _refreshed(lab: Lab, connection: sqlite3.Connection | None) -> bool:
     """Brings the index up to date; answers whether it can be used."""
+    if connection is None:
+        return False
     try:
         state = _state(connection)
         if _is_same(lab, state) and int(state["event"]) == lab.feed.last():
