@@ -209,10 +209,10 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize(("lines", "words"), HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_sources_are_refused(lab: Lab, lines: str, words: str) -> None:
-    with pytest.raises(Refused, match=words):
-        lab.memory.write(D, f"---\n{lines}\n---\nx\n")
+def test_hostile_sources_are_refused(lab: Lab) -> None:
+    for lines, words in HOSTILE:
+        with pytest.raises(Refused, match=words):
+            lab.memory.write(D, f"---\n{lines}\n---\nx\n")
 
 
 def test_cycles_and_missing_notes_end(lab: Lab) -> None:

@@ -17,12 +17,14 @@ from perpetual_recall.testing.withholders import WithholderContract
 from perpetual_recall.withheld import Withholder
 
 
+@pytest.mark.slow  # a project for each of its tests
 class TestLineageStage(PromotionStageContract):
     @pytest.fixture
     def stage(self) -> PromotionStage:
         return stages.lineage({})
 
 
+@pytest.mark.slow  # a project for each of its tests
 class TestExpiryStage(PromotionStageContract):
     @pytest.fixture
     def stage(self) -> PromotionStage:
@@ -41,6 +43,7 @@ class TestRatesGate(GateContract):
     factory = "perpetual_lineage.gates:rates"
 
 
+@pytest.mark.slow  # a project for each of its tests
 class TestWithholder(WithholderContract):
     @pytest.fixture
     def withholder(self) -> Withholder:
