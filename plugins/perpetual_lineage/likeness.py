@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import isfinite
 from typing import Any
 
 from perpetual_lineage.lexicon import COMPARISONS, LIGHT, LIGHT_ENDS, MEANINGS, NEGATIONS, PHRASES, SIDES, STOP
@@ -40,6 +41,8 @@ THRESHOLD = 0.7  # of the likeness
 _NEAR = 0.95  # of a short text
 _LONGEST = 16 * 1024  # characters that are looked at
 _MOST_UNITS = 40
+_LONGEST_WORD = 40  # characters of a word that count
+_MOST_FUZZY = 4_000  # pairs of words that are compared as strings
 COSINE = 0.92  # of the vectors of two texts that say the same
 _WORDS_A_SUBJECT = 13  # content words in which one may be replaced by another
 _FUZZY = 0.6  # of the trigrams of two words that are one, misspelt or in another form
@@ -125,7 +128,7 @@ def thawed(data: Mapping[str, Any]) -> Claim:
 def claim_of(text: str) -> Claim:
     """Returns a text as it is compared; of a long one its first 16 KiB."""
     plain = _NOT.sub(" not", _THOUSANDS.sub("", unicodedata.normalize("NFKC", text[:_LONGEST])))
-    cased = {_content(word.casefold()) for word in _names(plain)}
+    cased = {_content(word.casefold()[:_LONGEST_WORD]) for word in _names(plain)}
     low = " ".join(plain.casefold().split())
     for phrase, one in PHRASES:
         if phrase in low:
@@ -138,8 +141,9 @@ def claim_of(text: str) -> Claim:
     for token in _TOKEN.findall(low.replace("_", " ")):
         value = float(f"{float(token):.6g}") if token[0].isdigit() else NAMED_NUMBERS.get(token)
         if value is not None:
-            numbers.add(value)
+            numbers |= {value} if isfinite(value) else set()
             continue
+        token = token[:_LONGEST_WORD]
         if token in COMPARISONS and cut < 0:
             cut = len(words)
         negations += token in NEGATIONS
@@ -181,7 +185,7 @@ def likeness(one: Claim, other: Claim) -> float:
 def _unmatched(one: Claim, other: Claim) -> tuple[set[str], set[str]]:
     """Returns the words of each that match none of the other, neither exactly nor as strings."""
     mine, theirs = set(one.words - other.words), set(other.words - one.words)
-    for word in sorted(mine) if theirs else ():
+    for word in sorted(mine) if len(mine) * len(theirs) <= _MOST_FUZZY else ():
         near = max(theirs, key=lambda it: (_overlap(_trigrams(word), _trigrams(it)), it), default=None)
         if near is not None and _overlap(_trigrams(word), _trigrams(near)) >= _FUZZY:
             theirs.discard(near)

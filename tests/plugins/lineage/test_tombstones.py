@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,6 +71,17 @@ def test_hostile_texts_are_compared(text: str) -> None:
     assert 0 <= likeness(mine, claim_of(CLAIM)) <= 1
     assert not is_again(claim_of(CLAIM), mine)
     assert len(units_of("x. " * 50_000)) < 50
+    assert "Infinity" not in json.dumps(frozen(mine))
+
+
+def test_long_texts_cost_little() -> None:
+    def text(first: int) -> str:
+        return " ".join("".join(chr(97 + int(c)) for c in str(number * 7919)) for number in range(first, first + 2_500))
+
+    one, other = claim_of(text(100_000)), claim_of(text(101_250))
+    began = time.process_time()
+    assert not is_again(one, other)
+    assert time.process_time() - began < 1
 
 
 def test_a_rejected_claim_waits_for_a_person_under_any_path(lab: Lab) -> None:
