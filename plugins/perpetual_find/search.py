@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from perpetual.api import PerpetualError, UsageError, unknown
 from perpetual.toolkit.units import start_of
@@ -126,7 +126,13 @@ def _shown(lab: Lab, hit: index.Hit, query: Query) -> FoundItem | None:
     }
 
 
-def _withholders(lab: Lab) -> list[Any]:
+class _Withholder(Protocol):
+    """What keeps notes from agents, of the slot that the plugin `recall` brings."""
+
+    def withheld(self, lab: Lab, paths: Sequence[str]) -> Mapping[str, str]: ...
+
+
+def _withholders(lab: Lab) -> list[_Withholder]:
     """Returns what keeps notes from agents; none without the plugin `recall`, which brings the slot."""
     return [part for _, part in lab.parts("withholder")] if "withholder" in lab.registry.slots else []
 

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite
-from typing import Any
 
 from perpetual_lineage.lexicon import COMPARISONS, LIGHT, LIGHT_ENDS, MEANINGS, NEGATIONS, PHRASES, SIDES, STOP
 from perpetual_lineage.lexicon import NUMBERS as NAMED_NUMBERS
@@ -111,18 +110,27 @@ def frozen(claim: Claim) -> dict[str, object]:
     }  # fmt: skip
 
 
-def thawed(data: Mapping[str, Any]) -> Claim:
+def thawed(data: Mapping[str, object]) -> Claim:
     """Returns the claim that `frozen` made this mapping of.
 
     Raises:
         KeyError, TypeError, ValueError: for a mapping that it did not make.
     """
-    left, right = data["order"]
-    return Claim(
-        frozenset(map(str, data["words"])), frozenset(map(str, data["light"])), frozenset(map(float, data["numbers"])),
-        frozenset(map(str, data["names"])), frozenset((int(axis), int(sign)) for axis, sign in data["sides"]),
-        bool(data["odd"]), (frozenset(map(str, left)), frozenset(map(str, right))),
-    )  # fmt: skip
+
+    def words(value: object) -> frozenset[str]:
+        return frozenset(map(str, _list(value)))
+
+    left, right = _list(data["order"])
+    sides = frozenset((int(str(axis)), int(str(sign))) for axis, sign in map(_list, _list(data["sides"])))
+    numbers = frozenset(float(str(number)) for number in _list(data["numbers"]))
+    return Claim(words(data["words"]), words(data["light"]), numbers, words(data["names"]), sides, bool(data["odd"]),
+                 (words(left), words(right)))  # fmt: skip
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise TypeError(f"a {type(value).__name__} is no list")
+    return value
 
 
 def claim_of(text: str) -> Claim:
