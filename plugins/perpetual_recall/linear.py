@@ -9,9 +9,8 @@ from perpetual.api import Listing, Note, NoteHit
 from perpetual.toolkit.units import start_of
 from perpetual_recall.retriever import Retriever
 from perpetual_recall.shown import every_note, is_for_agent, text_of
-from perpetual_recall.words import any_of, excerpt, patterns_of, words_of
 from perpetual_recall.withheld import withheld
-from perpetual_recall.words import excerpt, patterns_of, words_of
+from perpetual_recall.words import any_of, excerpt, patterns_of, words_of
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -36,7 +35,6 @@ class Linear(Retriever):
             hits = sum(pattern.search(place) is not None for pattern in patterns)
             if hits:
                 found.append((hits, note.updated_at, number, NoteHit(note, excerpt(text, word))))
-                found.append((hits, note.updated_at, number, NoteHit(note, excerpt(text, patterns))))
         if is_agents:
             out = withheld(lab, [item[3].note.path for item in found])
             found = [item for item in found if item[3].note.path not in out]

@@ -1,5 +1,4 @@
-"""Entry point of the retrieval: brings the slots `retriever`, `embedder` and `price`; nothing heavy."""
-"""Entry point of the retrieval: brings the slots `retriever`, `embedder` and `withholder`; nothing heavy."""
+"""Entry point of the retrieval: brings the slots `retriever`, `embedder`, `price` and `withholder`; nothing heavy."""
 
 from __future__ import annotations
 
@@ -13,8 +12,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def perpetual_slots() -> list[Slot]:
-    """Brings the slots `retriever`, which notes are found and offered, `embedder`, vectors of texts, and `price`."""
-    """Brings the slots `retriever`, `embedder` (vectors of texts) and `withholder` (notes that are not offered now)."""
+    """Brings `retriever`, `embedder` (vectors of texts), `price`, and `withholder` (notes that are not offered now)."""
     return [
         Slot("retriever", "perpetual_retrievers", "retriever", "perpetual_recall.retriever:Retriever", "one",
              default="recall", suite=Suite("perpetual_recall.testing:RetrieverContract", fixture="retriever"),
@@ -28,7 +26,6 @@ def perpetual_slots() -> list[Slot]:
              suite=Suite("perpetual_recall.testing.prices:PricerContract", fixture="pricer"),
              template=Template("perpetual config set slots.price {0}", "as a file of the project lists them",
                                folder="perpetual_templates:price")),
-             suite=Suite("perpetual_recall.testing.embedders:EmbedderContract", fixture="embedder")),
         Slot("withholder", "perpetual_withholders", "withholder", "perpetual_recall.withheld:Withholder",
              suite=Suite("perpetual_recall.testing.withholders:WithholderContract", fixture="withholder")),
     ]  # fmt: skip

@@ -14,9 +14,8 @@ from perpetual.api import Listing, Note, NoteHit
 from perpetual.toolkit.units import start_of
 from perpetual_recall.retriever import Retriever
 from perpetual_recall.shown import every_note, is_for_agent, text_of
-from perpetual_recall.words import any_of, excerpt, has_words, words_of
 from perpetual_recall.withheld import withheld
-from perpetual_recall.words import excerpt, has_words, patterns_of, words_of
+from perpetual_recall.words import any_of, excerpt, has_words, words_of
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -139,15 +138,11 @@ class Recall(Retriever):
     def resembling(self, lab: Lab, parts: frozenset[str]) -> list[Version]:
         """Returns the versions whose shingles share most with these, as the lab's reader may see them."""
         if not parts or (self._opened is None and not lab.memory.list(limit=1).items):
-    def like(self, lab: Lab, text: str) -> list[Version]:
-        """Returns the versions that share most words with a text, as the lab's reader may see them."""
-        if not has_words(text) or not lab.memory.list(limit=1).items:
             return []
         from perpetual_recall.index import resembling
 
         with self.index.of(lab) as connection:
             return resembling(connection, parts, for_agents=is_for_agent(lab), most=CANDIDATES)
-            return _matches(lab, connection, text, for_agents=is_for_agent(lab), most=CANDIDATES)
 
     def explain(self, lab: Lab, query: str, *, limit: int) -> list[Explained]:
         """Returns the arithmetic of the candidates, as the reader finds them."""
