@@ -61,6 +61,8 @@ from perpetual_notes.documents import NoteType
 from perpetual_optuna.documents import SweepPruned
 from perpetual_recall.documents import BlockDocument, Explained, NotePrice, NoteWorth
 from perpetual_replay.documents import Replays
+from perpetual_recall.documents import BlockDocument, Explained
+from perpetual_replay.documents import Bisection, Replays
 from perpetual_report.documents import Comparison, Reference, Report, SiteReport, Verification
 from perpetual_scorers.documents import (
     Aa,
@@ -98,6 +100,7 @@ DOCUMENTS: dict[str, Any] = {
     "adoption": Adoption,
     "approve_token": ApproveToken,
     "believed": Believed,
+    "memory_bisect": Bisection,
     "memory_replay": Replays,
     "bench_policy": BenchPolicy,
     "archived": Archived,

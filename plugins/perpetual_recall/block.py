@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perpetual_recall.index import Connection, Version
     from perpetual_recall.recall import Recall
 
-__all__ = ["DEFAULT_TOKENS", "Block", "BlockNote", "memory_block"]
+__all__ = ["DEFAULT_TOKENS", "Block", "BlockNote", "block_in", "given", "memory_block"]
 
 DEFAULT_TOKENS = 600
 _HEAD = "Notes of this project. Proven: it helped in paired trials. Unproven: no trial has shown it."
@@ -97,7 +97,7 @@ def memory_block(
     from perpetual_recall.recall import recall_of
 
     own, scope = present_of(lab, for_reader=is_for_agent(lab))
-    more = [] if extra is None else [_extra(lab, *extra)]
+    more = [] if extra is None else [_anywhere(given(lab, *extra))]
     if not more and not lab.memory.list(limit=1).items:
         return Block("", 0, ())
     left_out = [*without, *(it.note.path for it in more)]
@@ -123,6 +123,17 @@ def _without_held_out(lab: Lab, entries: Sequence[_Entry], draws: Holdout | None
     for entry in left:
         entry.opposite = [path for path in entry.opposite if path not in out]
     return _rendered(lab, left, tokens)
+    with recall_of(lab).index.of(lab) as connection:
+        return block_in(lab, connection, own if query is None else query, scope, tokens=tokens, limit=limit, extra=more,
+                        without=left_out)  # fmt: skip
+def block_in(
+    lab: Lab, connection: Connection, query: str, scope: Scope, *, tokens: int, limit: int,
+    extra: Sequence[Version] = (), without: Sequence[str] = (),
+) -> Block:  # fmt: skip
+    """Returns the block of the notes of an index, as `memory_block` does of the lab's."""
+    from perpetual_recall.recall import recall_of
+    entries = _chosen(lab, recall_of(lab), connection, query, scope, limit, extra, without)
+    return _rendered(_harmless(lab, entries), tokens)
 
 
 def _harmless(lab: Lab, entries: list[_Entry]) -> list[_Entry]:
@@ -135,10 +146,20 @@ def _harmless(lab: Lab, entries: list[_Entry]) -> list[_Entry]:
 
 def _extra(lab: Lab, path: str, type: str, text: str) -> Version:
     from perpetual_recall.index import unwritten
+def _anywhere(version: Version) -> Version:
+    """Returns a note that was asked for by name: it counts wherever it holds."""
+    return replace(version, front=replace(version.front, scope={}))
+
+
+def given(lab: Lab, path: str, type: str, text: str) -> Version:
+    """Returns a text as a version of a note that the memory need not hold; it is unproven."""
+    from perpetual_recall.index import Version
 
     version = unwritten(path, type, text, lab.actor)
     blob = lab.part("memory").blob_id(text)
     return version._replace(blob=blob, front=replace(version.front, scope={}))  # asked for by name, wherever it holds
+    note = Note(path, type, "candidate", title, lab.actor, None, blob, "")
+    return Version(note, blob, text, front_of(text))
 
 
 def _chosen(

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from perpetual import Lab
 
 __all__ = ["Connection", "Index", "Version", "index_path", "matches", "newest", "resembling", "unwritten", "version_of"]
+__all__ = [
+    "Connection", "Index", "Version", "empty_index", "forget", "index_path", "insert", "matches", "newest",
+    "version_of",
+]  # fmt: skip
 
 Connection = sqlite3.Connection
 _VERSION = 2  # of the tables and of what is indexed
@@ -159,6 +163,9 @@ class Index:
             "Python's SQLite has no full-text search (FTS5)",
             hint="perpetual config set slots.retriever linear, or use a Python that was built with it",
         )
+            if connection is not None:
+                connection.close()
+        raise _unsearchable()
 
     def _refreshed(self, lab: Lab, connection: sqlite3.Connection) -> bool:
         """Brings the index up to date; answers whether it can be used."""
@@ -176,6 +183,34 @@ class Index:
                     "another process is building the index of the notes", hint="try again"
                 ) from problem
             return False
+
+
+def _unsearchable() -> PerpetualError:
+    return PerpetualError(
+        "Python's SQLite has no full-text search (FTS5)",
+        hint="perpetual config set slots.retriever linear, or use a Python that was built with it",
+    )
+
+
+def empty_index() -> sqlite3.Connection:
+    """Returns an index without a note, in memory, which the caller closes.
+
+    Raises:
+        PerpetualError: where Python's SQLite has no full-text search.
+    """
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        _create(connection)
+    except sqlite3.Error as problem:
+        connection.close()
+        raise _unsearchable() from problem
+    return connection
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    for table in _TABLES:
+        connection.execute(table)
+    connection.execute("INSERT INTO words (words, rank) VALUES ('rank', ?)", (_RANK,))
 
 
 def _connected(path: str, *, anew: bool) -> sqlite3.Connection | None:
@@ -248,6 +283,9 @@ def _refresh(lab: Lab, connection: sqlite3.Connection, exposure: str, known: Cha
             connection.execute("INSERT INTO words (words, rank) VALUES ('rank', ?)", (_RANK,))
             state, known = {}, _changes(lab, {})
         for kind, id in known.items:
+            _create(connection)
+        present, changes = lab.storage.changes(int(_state(connection).get("seq", "0")))
+        for kind, id in changes:
             if kind == "note":
                 _put(lab, connection, id)
         outcomes.fold(lab, connection, known.items)
@@ -294,8 +332,16 @@ def _put(lab: Lab, connection: sqlite3.Connection, path: str) -> None:
         connection.executemany(
             "DELETE FROM sketches WHERE mark = ? AND no = ?", ((mark, number) for mark in sketch(shingles(text)))
         )
+def forget(connection: sqlite3.Connection, path: str) -> None:
+    """Takes every version of a note out of an index."""
+    for (number,) in connection.execute("SELECT no FROM versions WHERE path = ?", (path,)).fetchall():
         connection.execute("DELETE FROM words WHERE rowid = ?", (number,))
         connection.execute("DELETE FROM versions WHERE no = ?", (number,))
+
+
+def _put(lab: Lab, connection: sqlite3.Connection, path: str) -> None:
+    """Indexes the versions of a note that a reader sees, and forgets its earlier ones."""
+    forget(connection, path)
     try:
         note = lab.memory.get(path)
     except NotFound:
@@ -303,14 +349,18 @@ def _put(lab: Lab, connection: sqlite3.Connection, path: str) -> None:
     whole, shown = (text_of(lab, note, for_agent=it) for it in (False, True))
     for text, readers in ((whole, (True, whole == shown)), (shown if shown != whole else None, (False, True))):
         if text is not None:
-            _insert(lab, connection, note, text, readers)
+            insert(connection, Version(note, lab.part("memory").blob_id(text), text, front_of(text)), readers)
 
 
-def _insert(lab: Lab, connection: sqlite3.Connection, note: Note, text: str, readers: tuple[bool, bool]) -> None:
-    front, (_, body) = front_of(text), split(text)
+def insert(
+    connection: Connection, version: Version, readers: tuple[bool, bool] = (True, True), number: int | None = None
+) -> None:
+    """Puts a version into an index, for persons and for agents; of equal matches a higher number comes first."""
+    note, text, front, (_, body) = version.note, version.text, version.front, split(version.text)
     made = connection.execute(
-        "INSERT INTO versions (path, blob, for_persons, for_agents, note, front, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (note.path, lab.part("memory").blob_id(text), *readers, json.dumps(astuple(note)),
+        "INSERT INTO versions (no, path, blob, for_persons, for_agents, note, front, body) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (number, note.path, version.blob, *readers, json.dumps(astuple(note)),
          "" if front == NOTHING else json.dumps([front.scope, front.contradicts]), text),
     )  # fmt: skip
     connection.execute(

@@ -1,4 +1,4 @@
-"""What `memory replay` does, for every face: ask for trials, wait for them, list them, write the example."""
+"""What `memory replay` and `memory bisect` do, for every face: ask, wait, list, plan, write the example."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from perpetual_replay.trials import FIRST, Trials
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Record
-    from perpetual_replay.documents import Replays
+    from perpetual_replay.documents import Bisection, Replays
 
-__all__ = ["ask", "listed", "write_example"]
+__all__ = ["ask", "bisect", "listed", "plan_of_bisection", "write_example"]
 
 _POLL_S = 0.5
 
@@ -115,3 +115,59 @@ def write_example(lab: Lab) -> list[str]:
     return [f"wrote {FOLDER}/{name}" for name in FILES] + [
         f"wrote the note {NOTE_PATH}", f"next: perpetual memory replay {NOTE_PATH} --wait",
     ]  # fmt: skip
+
+
+def plan_of_bisection(lab: Lab, good: str | None = None, bad: str | None = None) -> Bisection:
+    """Returns what `bisect` would search, with its worst case; nothing is recorded. Raises as `bisect` does."""
+    from perpetual_replay.bisections import Bisections
+    from perpetual_replay.show_bisection import bisection, planned
+
+    bisections = Bisections(lab)
+    plan = bisections.plan(good, bad)
+    known = bisections.known(plan)
+    return planned(plan) if known is None else bisection(lab, known)
+
+
+def bisect(
+    lab: Lab, good: str | None = None, bad: str | None = None, *, wait: bool = False, timeout_s: float | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Bisection:  # fmt: skip
+    """Searches for the change of a note after which replay scores fell, and starts what may start.
+
+    Args:
+        lab: whose memory it is.
+        good: the state in which scores were good: a time, an event (`seq:120`; 0 is the empty memory) or a commit of
+            the memory; by default the one after the first promotion, or after the first change without any.
+        bad: the same of the state in which they are bad; by default now.
+        wait: returns once it is over or cannot go on.
+        timeout_s: after which to return in any case, in seconds.
+        say: hears of each recorded pair.
+
+    Raises:
+        UsageError: without a task, for what names no state, where good is not before bad, and where what the tasks are
+            shown has not changed between them.
+        Conflict: where the memory does not hold the text of a version.
+    """
+    from perpetual_replay.bisections import Bisections
+    from perpetual_replay.show_bisection import bisection
+
+    bisections, trials = Bisections(lab), Trials(lab)
+    found = bisections.request(good, bad)
+    waits = bisections.advance()
+    end = None if timeout_s is None else time.monotonic() + timeout_s
+    seen: dict[str, int] = {}
+    while wait and _is_going(bisections.again(found), waits) and (end is None or time.monotonic() < end):
+        _pause(lab, end)
+        lab.scan()
+        waits = bisections.advance()
+        for trial in bisections.trials_of(found) if say is not None else ():
+            if say is not None and trial["pairs"] > seen.get(trial.id, 0):
+                seen[trial.id] = trial["pairs"]
+                e_value = trials.judge(trial).found.e_harm
+                say(f"{trial['note']}: pair {trial['pairs']} of at most {trial['max_pairs']}, "
+                    f"e-value of a fall {e_value:.3g} of {trial['bar']:.3g}")  # fmt: skip
+    return bisection(lab, bisections.again(found), waits.get(found.id))
+
+
+def _is_going(bisection: Record, waits: dict[str, str]) -> bool:
+    return bisection["state"] == "running" and bisection.id not in waits

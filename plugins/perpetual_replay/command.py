@@ -1,4 +1,4 @@
-"""The command `memory replay`."""
+"""The commands `memory replay` and `memory bisect`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import click
 from perpetual.api import CliContext, UsageError, json_option, pass_cli, printable
 
 if TYPE_CHECKING:
-    from perpetual_replay.documents import Replays
+    from perpetual_replay.documents import Bisection, Replays
 
-__all__ = ["replay"]
+__all__ = ["bisect", "replay"]
 
 
 @click.command()
@@ -57,3 +57,49 @@ def _text(found: Replays) -> str:
             shown.append(f"  for a person: perpetual memory replay {item['path']} starts it "
                          f"(at most {item['worst_case_run_hours']:.2g} run-hours)")  # fmt: skip
     return "\n\n".join(shown) or f"no trial yet; {found['tasks']} replay tasks"
+
+
+@click.command()
+@click.option("--good", metavar="X", help="When scores were good; by default after the first promotion.")
+@click.option("--bad", metavar="X", help="When they are bad; by default now.")
+@click.option("--wait", is_flag=True, help="Stay until the search is over.")
+@click.option("--timeout", type=click.FloatRange(0), metavar="S", help="With --wait: seconds after which to leave.")
+@click.option("--dry-run", is_flag=True, help="Show the states and the worst case; run nothing.")
+@json_option
+@pass_cli
+def bisect(
+    cli: CliContext, good: str | None, bad: str | None, wait: bool, timeout: float | None, dry_run: bool
+) -> None:
+    """Find the change of a note after which replay scores fell.
+
+    X is a time (2026-11-25, 3d), an event (seq:120; 0 is the empty memory) or a commit of the memory. States of the
+    memory between the two are compared by paired runs on the tasks in replay/, by halves; the change that is found is
+    then tested alone. A person approves the runs by asking; under an agent's shell the search stays proposed. Runs
+    start here and at each scan, under the budget. No note is changed.
+    """
+    from perpetual_replay.actions import bisect as search
+    from perpetual_replay.actions import plan_of_bisection
+
+    if dry_run:
+        found = plan_of_bisection(cli.lab, good, bad)
+    else:
+        say = None if cli.as_json else cli.progress
+        found = search(cli.lab, good, bad, wait=wait, timeout_s=timeout, say=say)
+    cli.answer("memory_bisect", found, lambda: printable(_bisection_text(found, dry_run=dry_run)))
+
+
+def _bisection_text(found: Bisection, *, dry_run: bool) -> str:
+    from perpetual_replay.show_bisection import lines, state_lines
+
+    most, hours = found["comparisons"], found["worst_case_run_hours"]
+    worst = f"at most {most} comparisons of {found['max_pairs']} pairs, {hours:.2g}"
+    if dry_run:
+        return "\n".join([found["sentence"], *state_lines(found), f"worst case: {worst} run-hours"])
+    shown = [*lines(found)]
+    if found["state"] == "proposed":
+        shown.append(f"  for a person: perpetual memory bisect --good seq:{found['good']} --bad seq:{found['bad']} "
+                     f"starts it ({worst} run-hours)")  # fmt: skip
+    path = None if found["found"] is None else found["found"]["state"]["path"]
+    if path is not None:
+        shown.append(f"  next: perpetual memory show {path}; perpetual memory history {path}")
+    return "\n".join(shown)

@@ -28,9 +28,13 @@ def perpetual_prices() -> list[Provider]:
 
 @hookimpl
 def perpetual_commands() -> list[Provider]:
-    """Offers `perpetual memory replay`."""
-    return [Provider("command", "memory.replay", "perpetual_replay.command:replay",
-                     "Test a note by paired runs with and without it.", requires=_REQUIRES)]  # fmt: skip
+    """Offers `perpetual memory replay` and `perpetual memory bisect`."""
+    return [
+        Provider("command", "memory.replay", "perpetual_replay.command:replay",
+                 "Test a note by paired runs with and without it.", requires=_REQUIRES),
+        Provider("command", "memory.bisect", "perpetual_replay.command:bisect",
+                 "Find the change of a note after which replay scores fell.", requires=(*_REQUIRES, "report")),
+    ]  # fmt: skip
 
 
 @hookimpl
@@ -56,6 +60,9 @@ def perpetual_options() -> dict[str, Option]:
                              maximum=0.5),
         "min_pairs": Option("int", 5, "Pairs before a decision.", minimum=1, maximum=60),
         "max_pairs": Option("int", 60, "Pairs after which a trial ends undecided.", minimum=5, maximum=1000),
+        "bisect_alpha": Option("float", 0.05, "Chance at most that a bisection shows a fall that is none.",
+                               minimum=1e-6, maximum=0.5),
+        "bisect_pairs": Option("int", 60, "Pairs of each comparison of a bisection at most.", minimum=5, maximum=1000),
         "canary_pairs": Option("int", 5, "Pairs by which a note of no use tests each set of tasks.", minimum=5,
                                maximum=60),
         "block_tokens": Option("int", 1200, "Tokens of the memory block that a run is given.", minimum=200,
@@ -66,7 +73,7 @@ def perpetual_options() -> dict[str, Option]:
 
 @hookimpl
 def perpetual_kinds() -> list[RecordKind]:
-    """Brings trials, their pairs, and the contexts that runs were given."""
+    """Brings trials, their pairs, bisections, and the contexts that runs were given."""
     return [
         RecordKind("trial", {
             "note": Field("str", "The note's path; of a canary the set of tasks that it tests.", required=True),
@@ -85,6 +92,8 @@ def perpetual_kinds() -> list[RecordKind]:
             "voided": Field("int", "Attempts at its pairs before it was last resumed.", required=True),
             "reason": Field("str", "Why it is in this state."),
             "expires_at": Field("str", "When it expires while undecided, UTC.", required=True),
+            "bisection": Field("str", "Of a comparison of two states of the memory: its bisection.",
+                               references="bisection"),
         }, indexes=("note", "state"), prefix="trial-"),
         RecordKind("pair", {
             "trial": Field("str", "The trial.", required=True, references="trial"),
@@ -98,6 +107,31 @@ def perpetual_kinds() -> list[RecordKind]:
             "score_without": Field("float", "In [0, 1].", required=True),
             "remarks": Field("list", "Runs that gave no score, and why.", required=True),
         }, ledger=True, indexes=("trial",)),
+        RecordKind("bisection", {
+            "key": Field("str", "Digest of all that it will do.", required=True),
+            "good": Field("int", "Seq of the event after which the memory was good.", required=True),
+            "bad": Field("int", "Seq of the event after which it is asked about.", required=True),
+            "exposure": Field("str", "The methodology's `memory_exposure`.", required=True),
+            "scope": Field("dict", "What notes must hold for to be shown: lists of values by key.", required=True),
+            "left_out": Field("list", "Notes of no state: [path, blob], blob null for every version.", required=True),
+            "tasks": Field("list", "The tasks as they were.", required=True),
+            "tasks_digest": Field("str", "Digest of the tasks.", required=True),
+            "states": Field("list", "The good state and each change that reaches a task, with the digests of its "
+                            "contexts, one for each task.", required=True),
+            "changes": Field("int", "Changes of the memory between the two, whether or not they reach a task.",
+                             required=True),
+            "alpha": Field("float", "Chance at most that a fall is shown where there is none.", required=True),
+            "max_pairs": Field("int", "Pairs of a comparison at most.", required=True),
+            "block_tokens": Field("int", "Tokens of the memory block that a run is given.", required=True),
+            "state": Field("str", "proposed, running, found, none or stopped.", required=True),
+            "approved_by": Field("str", "The actor that let its runs start."),
+            "results": Field("list", "What each step said: {shown, e_values, trials}.", required=True),
+            "found": Field("str", "Path of the note after whose change scores fell."),
+            "confirmation": Field("str", "The trial of the found change alone, in the memory of the bad state.",
+                                  references="trial"),
+            "confirmed": Field("bool", "Whether it was shown there too."),
+            "reason": Field("str", "Why it is in this state."),
+        }, indexes=("state", "key", "found")),
         RecordKind("context", {
             "digest": Field("str", "SHA-256 of the text.", required=True),
             "text": Field("str", "The memory block that runs were given.", required=True, private=True),
@@ -108,6 +142,8 @@ def perpetual_kinds() -> list[RecordKind]:
 @hookimpl
 def perpetual_scan(lab: Lab) -> None:
     """Records the pairs whose runs are over, and starts the next ones."""
+    from perpetual_replay.bisections import Bisections
     from perpetual_replay.trials import Trials
 
     Trials(lab).advance()
+    Bisections(lab).advance()

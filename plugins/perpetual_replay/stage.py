@@ -25,10 +25,11 @@ class ReplayStage(PromotionStage):
         trials = Trials(lab)
         trial = trials.of(note.path, note.blob)
         if trial is None:
-            return StageVerdict("abstain", "no replay of this version")
+            named = _bisections(lab, note.path)
+            return StageVerdict("abstain", "no replay of this version", {"lines": named} if named else {})
         verdict = trials.judge(trial)
         document = replay(trials, lab, trial)
-        evidence = {**document, "lines": lines(document)}
+        evidence = {**document, "lines": [*lines(document), *_bisections(lab, note.path)]}
         if verdict.state == "harms":
             return StageVerdict("reject", f"it harms: {verdict.reason}", evidence)
         if trial["state"] == "expired":
@@ -40,6 +41,14 @@ class ReplayStage(PromotionStage):
         if not trials.passed_canary(trial):
             return StageVerdict("wait", "these tasks are not tested by a note of no use yet", evidence)
         return StageVerdict("promote", f"it helps: {verdict.reason}", evidence)
+
+
+def _bisections(lab: Lab, path: str) -> list[str]:
+    """Returns the bisections that ended at a change of a note, a line each."""
+    from perpetual_replay.bisections import Bisections
+    from perpetual_replay.show_bisection import bisection
+
+    return [f"{record.id}: {bisection(lab, record)['sentence']}" for record in Bisections(lab).of(path)]
 
 
 def build(options: Mapping[str, object]) -> ReplayStage:

@@ -1,5 +1,8 @@
 """Trials: one version of a note, tested by pairs of runs on the project's replay tasks.
 
+A comparison of a bisection is a trial as well, of the memory of a later state against that of an earlier one; it
+decides on no note.
+
 Everything that a trial will do is in its record when it is made: the tasks, both contexts of each, and, by its key, the
 order of the pairs. So it goes on from the record after any end of a process. A run that gave no score counts 0; a pair
 in which a run was lost or killed is run again, both arms of it.
@@ -135,12 +138,33 @@ class Trials:
         return self._trials.add(
             note=path, blob=blob, canary=canary, tasks_digest=digest, tasks=kept, state="proposed", approved_by=None,
             max_pairs=options["canary_pairs"] if canary else options["max_pairs"], pairs=0, e_help=1.0, e_harm=1.0,
-            bar=None, voided=0, reason=None, expires_at=iso(datetime.now(UTC) + timedelta(days=days)),
+            bar=None, voided=0, reason=None, expires_at=iso(datetime.now(UTC) + timedelta(days=days)), bisection=None,
             idempotency_key=f"replay:{path}:{blob}:{digest}:{canary}",
         )  # fmt: skip
 
     def _contexts(self, path: str, type_: str, text: str, task: Task) -> dict[str, object]:
         """Returns the digests of a task's two contexts, whose texts are recorded, and the note's tokens in the one."""
+    def comparison(self, bisection: Record, name: str, tasks: Sequence[Mapping[str, object]], needed: float) -> Record:
+        """Returns a bisection's trial of that name, made where there is none yet.
+
+        It runs as the bisection was approved, pair by pair as `take` lets it, until its e-value of harm reaches a bar.
+
+        Args:
+            bisection: the bisection.
+            name: of the comparison, once in the bisection.
+            tasks: each with the digests of its contexts: `with` of the later state, `without` of the earlier one.
+            needed: the bar.
+        """
+        return self._trials.add(
+            note=f"{bisection.id}, {name}", blob=sha256(name.encode()).hexdigest(), canary=False,
+            tasks_digest=bisection["tasks_digest"], tasks=[*tasks], state="running",
+            approved_by=bisection["approved_by"], max_pairs=bisection["max_pairs"], pairs=0, e_help=1.0, e_harm=1.0,
+            bar=needed, voided=0, reason=None, expires_at=bisection.created_at, bisection=bisection.id,
+            idempotency_key=f"replay-bisection:{bisection.id}:{name}",
+        )  # fmt: skip
+
+    def _contexts(self, path: str, type_: str, text: str, task: Task) -> dict[str, str]:
+        """Returns the digests of a task's two contexts; their texts are recorded."""
         from perpetual_recall.block import memory_block
 
         tokens = int(str(self._options["block_tokens"]))
@@ -148,8 +172,10 @@ class Trials:
         without = memory_block(self._lab, task.query, tokens=tokens, without=(path,))
         spent = sum(note.tokens for note in with_.notes if note.path == path)
         return {"with": self._kept(with_.text), "without": self._kept(without.text), "tokens": spent}
+        return {"with": self.keep(with_.text), "without": self.keep(without.text)}
 
-    def _kept(self, text: str) -> str:
+    def keep(self, text: str) -> str:
+        """Records a context that runs are given; returns its digest."""
         digest = sha256(text.encode()).hexdigest()
         self._lab.records(CONTEXT).add(digest=digest, text=text, idempotency_key=f"replay-context:{digest}")
         return digest
@@ -179,6 +205,8 @@ class Trials:
         """Takes every running trial as far as it goes without waiting; returns why those that wait do, by their ids."""
         waits = {}
         for trial in self._trials.find(state="running"):
+            if trial["bisection"] is not None:
+                continue  # its bisection says how far it goes
             try:
                 why = self._advance(trial)
             except Conflict:
@@ -188,6 +216,24 @@ class Trials:
         self._expire()
         return waits
 
+    def take(self, trial: Record, pairs: int) -> str | None:
+        """Takes a comparison on until it has so many pairs or cannot go on; returns why it waits, None where it runs.
+
+        Raises:
+            Conflict: where another process takes it on.
+        """
+        return self._paired(trial, pairs) if trial["state"] == "running" else None
+
+    def resume(self, trial: Record) -> None:
+        """Lets a comparison that was stopped go on, with new attempts at its pair."""
+        if trial["state"] == "stopped":
+            self._change(trial, state="running", reason=None, voided=int(trial["voided"]) + _ATTEMPTS)
+
+    def end(self, trial: Record, state: str, reason: str | None) -> None:
+        """Ends a comparison whose step is decided."""
+        if trial["state"] == "running":
+            self._change(trial, state=state, reason=reason)
+
     def _advance(self, trial: Record) -> str | None:
         # A trial that is over is finished below, also where another process has decided on its note by now.
         if not trial["canary"] and self.judge(trial).state == "running" and (gone := self._is_gone(trial)):
@@ -196,14 +242,20 @@ class Trials:
         canary = self._canary_of(trial)
         if canary is not None and canary["state"] == "running":
             return FIRST
+        return self._paired(trial, int(trial["max_pairs"]))
+
+    def _paired(self, trial: Record, most: int) -> str | None:
+        """Runs pairs until there are `most`, or the trial is over or waits; returns why it waits."""
         tasks = [from_json(Task, one) for one in trial["tasks"]]
         plan = draws(tasks, f"{self._lab.root.name}:{trial.id}:{trial['blob']}", int(trial["max_pairs"]))
         while True:
             verdict = self.judge(trial)
-            if verdict.state != "running":
+            if verdict.state != "running" and trial["bisection"] is None:
                 self._finish(trial, verdict)
                 return None
             place = int(trial["pairs"])
+            if place >= most:
+                return None
             index, seed, with_first = plan[place]
             names = ("with", "without") if with_first else ("without", "with")
             runs, why = self._runs(trial, tasks[index], trial["tasks"][index], place, seed, names)
@@ -246,9 +298,10 @@ class Trials:
         self, trial: Record, task: Task, digest: str, place: int, seed: int, name: str, attempt: int
     ) -> Experiment:
         """Returns the experiment of one arm of a pair: proposed, and approved as the trial is."""
+        of = f"{name} it" if trial["bisection"] is None else f"{'later' if name == 'with' else 'earlier'} memory"
         return self._lab.experiments.propose(
             command=task.command, cwd=task.cwd, gpus=task.gpus, wall_s=task.wall_s, tags=("replay",), priority=-1,
-            title=f"replay of {trial['note']}: {task.name} {name} it, pair {place + 1}"[:120],
+            title=f"replay of {trial['note']}: {task.name} {of}, pair {place + 1}"[:120],
             env={"PERPETUAL_CONTEXT_FILE": str(self._file(digest)), "PERPETUAL_REPLAY_SEED": str(seed)},
             idempotency_key=f"replay:{trial.id}:{place}:{name}:{attempt}",
         )  # fmt: skip
@@ -314,7 +367,7 @@ class Trials:
     def _expire(self) -> None:
         now = iso(datetime.now(UTC))
         for trial in self._trials.find(state="undecided"):
-            if trial["canary"] or now < trial["expires_at"]:
+            if trial["canary"] or trial["bisection"] is not None or now < trial["expires_at"]:
                 continue
             with _unless_done():
                 self._change(trial, state="expired", reason="undecided for too long")
@@ -324,13 +377,29 @@ class Trials:
     def _change(self, trial: Record, **fields: object) -> None:
         self._trials.update(trial.id, expect_revision=trial.revision, **fields)
 
+    def get(self, id: str) -> Record:
+        """Returns a trial; raises NotFound."""
+        return self._trials.get(id)
+
+    def of_bisection(self, id: str) -> list[Record]:
+        """Returns the comparisons of a bisection, in the order in which they were made."""
+        return self._trials.find(bisection=id)
+
     def again(self, trials: Sequence[Record]) -> list[Record]:
         """Returns the trials as they are now."""
         return [self._trials.get(trial.id) for trial in trials]
 
     def newest(self, limit: int = 100) -> list[Record]:
-        """Returns the newest trials, the newest first."""
-        return [*self._trials.list(limit=limit, newest_first=True).items]
+        """Returns the newest trials of notes, the newest first."""
+        found: list[Record] = []
+        cursor = None
+        while len(found) < limit:
+            page = self._trials.list(limit=limit, newest_first=True, cursor=cursor)
+            found += [trial for trial in page.items if trial["bisection"] is None]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return found[:limit]
 
     # --- what they say ------------------------------------------------------------------------------------------------
 
@@ -358,6 +427,8 @@ class Trials:
         """Returns what the pairs of a trial say, at its bar among all notes in the queue."""
         options = self._options
         found = weigh(self.differences(trial))
+        if trial["bisection"] is not None:
+            return _compared(trial, found)
         needed, harm_bar = self.bar(trial, found.e_help), 1 / float(str(options["harm_alpha"]))
         said = f"{found.pairs} pairs, e-value {found.e_help:.3g} of help (bar {needed:.3g}), {found.e_harm:.3g} of harm"
         if trial["canary"]:
@@ -383,7 +454,8 @@ class Trials:
 
     def _all(self) -> Iterator[Record]:
         for state in ("running", "helps", "harms", "undecided", "stopped"):
-            yield from (one for one in self._trials.find(state=state) if not one["canary"] and one["pairs"])
+            yield from (one for one in self._trials.find(state=state)
+                        if not one["canary"] and one["pairs"] and one["bisection"] is None)  # fmt: skip
 
     def failed_canary(self, trial: Record) -> bool:
         """Returns whether a note of no use seemed to help on the trial's tasks: then nothing is promoted by them."""
@@ -394,6 +466,14 @@ class Trials:
         """Returns whether the canary of the trial's tasks has been tested, and did not seem to help."""
         found = self._trials.find(note=f"canary of {trial['tasks_digest'][:12]}")
         return bool(found) and all(one["state"] == "undecided" for one in found)
+
+
+def _compared(trial: Record, found: Pairs) -> Verdict:
+    """Returns what the pairs of a bisection's comparison say by themselves: whether the later memory scores less."""
+    needed = float(trial["bar"])
+    state = "harms" if found.e_harm >= needed else "undecided" if found.pairs >= trial["max_pairs"] else "running"
+    said = f"{found.pairs} pairs, e-value {found.e_harm:.3g} of a fall (bar {needed:.3g})"
+    return Verdict(state, found, needed, said)
 
 
 @contextmanager

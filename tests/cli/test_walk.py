@@ -104,6 +104,9 @@ TABLE: dict[str, Row] = {
     "memory search": Row("memory search text -k 3", "note_hits", "memory search '?!'", 2),
     "memory block": Row("memory block text --tokens 100", "memory_block", "memory block --tokens 1", 2),
     "memory replay": Row("memory replay", "memory_replay", "memory replay notes/a.md", 2),
+    "memory bisect": Row(
+        None, "memory_bisect", "memory bisect --good soon", 2, why="needs tasks: tests/plugins/replay/test_bisect.py"
+    ),
     "memory scan": Row("memory scan .perpetual/config.yaml", "memory_scan", "memory scan none.txt", 2),
     "memory history": Row("memory history notes/a.md", "note_history", "memory history notes/b.md", 5),
     "memory queue": Row("memory queue", "note_queue", "memory queue --cursor x", 2),
