@@ -1,8 +1,9 @@
 """A memory of given notes, such as that of an earlier time, from which blocks are made as from the lab's own.
 
-It lies in memory and is of its notes alone: outcomes of runs, which came later, do not rank them, and every note is
-shown as unproven. Of equal matches the newest comes first, by when its path was first put in, whatever was put in its
-place since. So the same notes, put in in the same order, give the same blocks.
+It lies in memory and is of its notes alone. What the research is at now and the outcomes of runs came later: scopes
+limit nothing and outcomes rank nothing. Every note is shown as unproven. Of equal matches the newest comes first, by
+when its path was first put in, whatever was put in its place since. So the same notes, put in in the same order, give
+the same blocks.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from perpetual import Lab
-    from perpetual_recall.front import Scope
 
 __all__ = ["Snapshot"]
 
@@ -24,14 +24,9 @@ __all__ = ["Snapshot"]
 class Snapshot:
     """Notes that are put in and dropped; a context manager, since its index is to be closed."""
 
-    def __init__(self, lab: Lab, scope: Scope) -> None:
-        """Begins without a note.
-
-        Args:
-            lab: whose gates and embedder are asked.
-            scope: in which the notes must hold to be shown, as `present_of` answers it.
-        """
-        self._lab, self._scope = lab, scope
+    def __init__(self, lab: Lab) -> None:
+        """Begins without a note, with the gates and the embedder of a lab."""
+        self._lab = lab
         self._connection = empty_index()
         self._numbers: dict[str, int] = {}
 
@@ -57,4 +52,4 @@ class Snapshot:
 
     def block(self, query: str, *, tokens: int, limit: int = 5) -> Block:
         """Returns the notes that help with a query, as `perpetual_recall.block.memory_block` shows them."""
-        return block_in(self._lab, self._connection, query, self._scope, tokens=tokens, limit=limit)
+        return block_in(self._lab, self._connection, query, {}, tokens=tokens, limit=limit)

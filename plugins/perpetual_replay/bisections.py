@@ -2,6 +2,8 @@
 
 A bisection's record holds all that it will do: the tasks, what each of them is shown in each state, and the bar. Its
 comparisons are trials, whose pairs follow from their keys. So it goes on from the record after any end of a process.
+A state's memory block is made of its notes alone: see `perpetual_recall.snapshot`.
+
 States that show the tasks the same are one: a change that reaches none of them cannot have moved a score. See
 `perpetual_replay.search` for the order of comparisons and for what they guarantee.
 """
@@ -25,7 +27,6 @@ from perpetual_replay.trials import Trials
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Record
-    from perpetual_recall.front import Scope
     from perpetual_recall.snapshot import Snapshot
 
 __all__ = ["BISECTION", "Bisections", "Plan", "State"]
@@ -105,10 +106,11 @@ class _Walk:
 class Bisections:
     """The bisections of a lab."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, trials: Trials | None = None) -> None:
+        """Opens the bisections of a lab, whose pairs these trials run; by default the lab's own."""
         self._lab = lab
         self._records = lab.records(BISECTION)
-        self._trials = Trials(lab)
+        self._trials = Trials(lab) if trials is None else trials
 
     # --- asking for one -----------------------------------------------------------------------------------------------
 
@@ -129,8 +131,6 @@ class Bisections:
         if not tasks:
             raise UsageError(f"this project has no replay task ({FOLDER}/NAME.yaml)",
                              hint="perpetual memory replay --example writes three")  # fmt: skip
-        from perpetual_recall.present import present_of
-
         options = self._lab.options("replay")
         exposure = str(self._lab.config.methodology["memory_exposure"])
         history = History(self._lab, exposure)
@@ -142,13 +142,12 @@ class Bisections:
                              hint="--good and --bad are times, commits of the memory, or events (seq:120)")  # fmt: skip
         walk = _Walk(history, {(path, None) for path in history.strange(self._lab)}, start, end)
         walk.left_out = {*walk.left_out, *self._attacks(walk)}
-        scope = present_of(self._lab)[1]
         tokens = int(str(options["block_tokens"]))
-        states, texts = self._states(walk, tasks, scope, tokens)
+        states, texts = self._states(walk, tasks, tokens)
         changes = len(walk.later())
         _check_changes(states, changes, start, end)
         return Plan({
-            "good": start, "bad": end, "exposure": exposure, "scope": {key: sorted(scope[key]) for key in scope},
+            "good": start, "bad": end, "exposure": exposure,
             "left_out": [[path, blob] for path, blob in sorted(walk.left_out, key=lambda one: (one[0], one[1] or ""))],
             "tasks": [{**asdict(task), "sources": [*task.sources]} for task in tasks],
             "tasks_digest": digest_of(tasks), "changes": changes, "alpha": float(str(options["bisect_alpha"])),
@@ -217,9 +216,7 @@ class Bisections:
             if said["outcome"] == "reject":
                 yield path, version.blob
 
-    def _states(
-        self, walk: _Walk, tasks: Sequence[Task], scope: Scope, tokens: int
-    ) -> tuple[list[State], dict[str, str]]:
+    def _states(self, walk: _Walk, tasks: Sequence[Task], tokens: int) -> tuple[list[State], dict[str, str]]:
         """Returns the good state and those after a change that reaches a task, and the texts of all contexts."""
         from perpetual_recall.snapshot import Snapshot
 
@@ -228,7 +225,7 @@ class Bisections:
             raise UsageError(f"the memory changed {len(later)} times, and the tasks have {queries} queries",
                              hint="name a later good state: --good")  # fmt: skip
         texts: dict[str, str] = {}
-        with Snapshot(self._lab, scope) as snapshot:
+        with Snapshot(self._lab) as snapshot:
             for path, version in walk.base():
                 walk.put(snapshot, path, version)
             contexts = self._contexts(snapshot, tasks, tokens, texts)
@@ -338,11 +335,10 @@ class Bisections:
         found = bisection["states"][place.high]
         left_out = {(path, blob) for path, blob in bisection["left_out"]}
         walk = _Walk(History(self._lab, bisection["exposure"]), left_out, bisection["good"], bisection["bad"])
-        scope = {key: frozenset(values) for key, values in bisection["scope"].items()}
         tasks = [Task(one["name"], one["command"], query=one["query"]) for one in bisection["tasks"]]
         (change,) = (one for one in walk.later() if one.seq == found["seq"])
         texts: dict[str, str] = {}
-        with Snapshot(self._lab, scope) as snapshot:
+        with Snapshot(self._lab) as snapshot:
             for path, version in [*walk.base(), *((one.path, one.after) for one in walk.later())]:
                 walk.put(snapshot, path, version)
             made = []

@@ -112,7 +112,6 @@ def perpetual_kinds() -> list[RecordKind]:
             "good": Field("int", "Seq of the event after which the memory was good.", required=True),
             "bad": Field("int", "Seq of the event after which it is asked about.", required=True),
             "exposure": Field("str", "The methodology's `memory_exposure`.", required=True),
-            "scope": Field("dict", "What notes must hold for to be shown: lists of values by key.", required=True),
             "left_out": Field("list", "Notes of no state: [path, blob], blob null for every version.", required=True),
             "tasks": Field("list", "The tasks as they were.", required=True),
             "tasks_digest": Field("str", "Digest of the tasks.", required=True),

@@ -6,12 +6,12 @@ compared. A bracket (low, high] is then halved by its middle state: middle again
 by pair in step, until one of the two shows a fall, which is the next bracket. Where both have run out of pairs the
 side with the larger e-value is taken, and the step is unproven.
 
-What is guaranteed. Every bar is `tests(n) / alpha`, and no bisection makes more comparisons than `tests(n)`: one of
-the ends, two at each of ceil(log2 n) halvings, and one of the found change in the memory of the bad state. Each
-comparison has fresh pairs, so given all that came before it shows a fall that is none with a chance of at most
-`alpha / tests(n)`, whenever it stops (Ville's inequality). Hence the chance that a bisection says "shown" of any fall
-that is none is at most `alpha`, for every history: nothing is assumed of the scores of the other states, of their
-order, or of the noise.
+What is guaranteed. Every bar is T / alpha with T = `most_comparisons(n)`, and no bisection makes more comparisons: one
+of the ends, two at each of ceil(log2 n) halvings, and one of the found change in the memory of the bad state. Each has
+fresh pairs, whose tasks are drawn anew, so given all that came before it shows a fall that is none with a chance of at
+most alpha / T, whenever it stops (Ville's inequality). Hence the chance that a bisection shows any fall that is none
+is at most alpha, for every history: nothing is assumed of the scores of the other states, of their order, or of how
+large the noise is.
 
 What is not. A bracket holds a fall, and not each one: of several falls the search ends at one, perhaps a small one. A
 fall that was made good again before the bad state is not looked for, since the ends are compared alone. Of a change
@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from perpetual_replay.evalues import curve
 
-__all__ = ["Comparison", "Place", "Result", "bar", "decide", "follow", "halvings", "tests"]
+__all__ = ["Comparison", "Place", "Result", "bar", "decide", "follow", "halvings", "most_comparisons"]
 
 
 class Comparison(NamedTuple):
@@ -68,14 +68,14 @@ def halvings(changes: int) -> int:
     return max(0, changes - 1).bit_length()
 
 
-def tests(changes: int) -> int:
+def most_comparisons(changes: int) -> int:
     """Returns the number of comparisons at most, among which the chance of an error is split."""
     return 2 + 2 * halvings(changes)
 
 
 def bar(changes: int, alpha: float) -> float:
     """Returns the e-value from which a comparison shows a fall."""
-    return tests(changes) / alpha
+    return most_comparisons(changes) / alpha
 
 
 def decide(differences: Sequence[Sequence[float]], needed: float, max_pairs: int) -> Result | None:

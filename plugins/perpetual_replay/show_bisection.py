@@ -9,7 +9,7 @@ from perpetual.api import from_json
 from perpetual.toolkit.units import counted
 from perpetual_replay.bisections import Bisections
 from perpetual_replay.evalues import interval, weigh
-from perpetual_replay.search import bar, halvings, tests
+from perpetual_replay.search import bar, halvings, most_comparisons
 from perpetual_replay.tasks import Task
 from perpetual_replay.trials import Trials
 
@@ -71,8 +71,8 @@ def _document(fields: Mapping[str, object], states: Sequence[State]) -> Bisectio
         "states": [_state(number, state) for number, state in enumerate(states)],
         "left_out": [" ".join(filter(None, one)) for one in _rows(fields["left_out"])],
         "tasks": [task.name for task in known], "alpha": alpha, "bar": bar(changes, alpha),
-        "comparisons": tests(changes), "max_pairs": pairs,
-        "worst_case_run_hours": tests(changes) * 2 * pairs * worst / 3600,
+        "comparisons": most_comparisons(changes), "max_pairs": pairs,
+        "worst_case_run_hours": most_comparisons(changes) * 2 * pairs * worst / 3600,
         "compared": [], "unproven": 0, "found": None, "live": [], "waits_for": None, "sentence": "",
     }  # fmt: skip
     document["sentence"] = _sentence(document)
