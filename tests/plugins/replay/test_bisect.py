@@ -259,7 +259,7 @@ def test_processes_share_one_bisection_and_a_kill_loses_nothing(
     for number, text in enumerate(("are kept", "bad advice", "are drawn"), 1):
         note(lab, number, text)
     words = [sys.executable, "-m", "perpetual", "memory", "bisect", "--good", "0", "--wait", "--json"]
-    for pause in (1.5, 2.0):
+    for pause in (1.0, 1.3):
         killed = [subprocess.Popen(words, cwd=project, stdout=subprocess.DEVNULL) for _ in range(2)]
         for process in killed:
             time.sleep(pause)
