@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from perpetual.toolkit.fence import FENCE_BYTES, fence, neutralise
 from perpetual.toolkit.fence import block as visible
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perpetual_recall.index import Connection, Version
     from perpetual_recall.recall import Recall
 
-__all__ = ["DEFAULT_TOKENS", "Block", "BlockNote", "block_in", "given", "memory_block"]
+__all__ = ["DEFAULT_TOKENS", "Block", "BlockNote", "Made", "block_in", "given", "memory_block"]
 
 DEFAULT_TOKENS = 600
 _HEAD = "Notes of this project. Proven: it helped in paired trials. Unproven: no trial has shown it."
@@ -63,6 +63,9 @@ class Block:
     tokens: int
     notes: tuple[BlockNote, ...]
     holdout: Holdout | None = None
+
+
+Made: TypeAlias = "dict[tuple[int, tuple[tuple[str, ...], ...]], Block]"  # by tokens and notes
 
 
 @dataclass(slots=True)
@@ -128,12 +131,21 @@ def _without_held_out(lab: Lab, entries: Sequence[_Entry], draws: Holdout | None
                         without=left_out)  # fmt: skip
 def block_in(
     lab: Lab, connection: Connection, query: str, scope: Scope, *, tokens: int, limit: int,
-    extra: Sequence[Version] = (), without: Sequence[str] = (),
+    extra: Sequence[Version] = (), without: Sequence[str] = (), made: Made | None = None,
 ) -> Block:  # fmt: skip
-    """Returns the block of the notes of an index, as `memory_block` does of the lab's."""
+    """Returns the block of the notes of an index, as `memory_block` does of the lab's.
+
+    Args:
+        made: blocks of earlier calls, by their notes; the gates are not asked again about the same ones.
+    """
     from perpetual_recall.recall import recall_of
     entries = _chosen(lab, recall_of(lab), connection, query, scope, limit, extra, without)
-    return _rendered(_harmless(lab, entries), tokens)
+    notes = tuple((it.version.note.path, it.version.note.type, it.version.blob, *it.same, "", *it.opposite)
+                  for it in entries)  # fmt: skip
+    known = {} if made is None else made
+    if (tokens, notes) not in known:
+        known[tokens, notes] = _rendered(_harmless(lab, entries), tokens)
+    return known[tokens, notes]
 
 
 def _harmless(lab: Lab, entries: list[_Entry]) -> list[_Entry]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from math import ceil
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -27,6 +28,7 @@ _AGAINST = frozenset({"hurts", "hurt", "worsens", "worse", "fails", "refuted", "
 _VERDICTS = _FOR | _AGAINST | {"not", "no", "never"}
 
 
+@lru_cache(maxsize=64)  # the notes of a block are compared in pairs
 def shingles(text: str) -> frozenset[str]:
     """Returns every three words in a row of a note's text, its front matter left out."""
     words = re.findall(r"\w+", split(text)[1][:_MOST].casefold())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from perpetual_recall.block import Block, block_in, given
+from perpetual_recall.block import Block, Made, block_in, given
 from perpetual_recall.index import empty_index, forget, insert
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class Snapshot:
         self._lab = lab
         self._connection = empty_index()
         self._numbers: dict[str, int] = {}
+        self._made: Made = {}
 
     def __enter__(self) -> Self:
         """Returns itself."""
@@ -52,4 +53,4 @@ class Snapshot:
 
     def block(self, query: str, *, tokens: int, limit: int = 5) -> Block:
         """Returns the notes that help with a query, as `perpetual_recall.block.memory_block` shows them."""
-        return block_in(self._lab, self._connection, query, {}, tokens=tokens, limit=limit)
+        return block_in(self._lab, self._connection, query, {}, tokens=tokens, limit=limit, made=self._made)

@@ -132,6 +132,7 @@ class Bisections:
             raise UsageError(f"this project has no replay task ({FOLDER}/NAME.yaml)",
                              hint="perpetual memory replay --example writes three")  # fmt: skip
         options = self._lab.options("replay")
+        self._lab.memory.flush()  # a version that was written before a crash has its commit then
         exposure = str(self._lab.config.methodology["memory_exposure"])
         history = History(self._lab, exposure)
         first = history.promoted or (history.changes[0].seq if history.changes else 0)
@@ -140,7 +141,7 @@ class Bisections:
         if start >= end:
             raise UsageError(f"the good state (event {start}) is not before the bad one (event {end})",
                              hint="--good and --bad are times, commits of the memory, or events (seq:120)")  # fmt: skip
-        walk = _Walk(history, {(path, None) for path in history.strange(self._lab)}, start, end)
+        walk = _Walk(history, {(path, None) for path in history.inconsistent(self._lab)}, start, end)
         walk.left_out = {*walk.left_out, *self._attacks(walk)}
         tokens = int(str(options["block_tokens"]))
         states, texts = self._states(walk, tasks, tokens)

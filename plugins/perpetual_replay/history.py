@@ -136,8 +136,8 @@ class History:
         raise Conflict(f"the memory does not hold version {version.blob[:10]} of {path}",
                        hint="name a good state after it was replaced: --good seq:N; see perpetual events")  # fmt: skip
 
-    def strange(self, lab: Lab) -> list[str]:
-        """Returns the notes that agents are shown otherwise than the events say, as those of an import are."""
+    def inconsistent(self, lab: Lab) -> list[str]:
+        """Returns the notes that agents are shown otherwise than the events say, as those of an import may be."""
         return [path for path, version in self.last.items() if self._now(lab, path) != (version and version.blob)]
 
     def _now(self, lab: Lab, path: str) -> str | None:

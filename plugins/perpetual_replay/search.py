@@ -82,17 +82,20 @@ def decide(differences: Sequence[Sequence[float]], needed: float, max_pairs: int
     """Returns what the pairs of one step's comparisons say; None while more are needed.
 
     Pairs count in step: as many of each comparison as all of them have. The first that reaches the bar is shown; where
-    two do by the same pair, the one with the larger e-value.
+    two do by the same pair, the one with the larger e-value. None is shown, and no more pairs are needed, where each
+    later state is shown to score more.
     """
     count = min(max_pairs, *(len(one) for one in differences))
-    curves = [[harm for _, harm in curve(one[:count])] for one in differences]
+    curves = [curve(one[:count]) for one in differences]
     for place in range(count):
-        values = tuple(one[place] for one in curves)
+        values = tuple(one[place][1] for one in curves)
         if max(values) >= needed:
             return Result(values.index(max(values)), values)
+        if all(one[place][0] >= needed for one in curves):
+            return Result(None, values)  # the later state of each is shown to score more
     if count < max_pairs:
         return None
-    return Result(None, tuple(one[-1] for one in curves))
+    return Result(None, tuple(one[-1][1] for one in curves))
 
 
 def follow(changes: int, results: Sequence[Result], same: Callable[[int, int], bool]) -> Place:

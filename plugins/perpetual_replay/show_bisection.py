@@ -159,7 +159,7 @@ def _confirmed(found: FoundChange) -> str:
     if one is None:
         return "Not confirmed: in the memory of the bad state the tasks are shown the same without this change."
     if found["by"] is not None and one["trial"] == found["by"]["trial"]:
-        return "Confirmed by the same pairs: on these tasks the bad state differs from them in nothing."
+        return "Confirmed by the same pairs: in the bad state the tasks are shown the same."
     return f"{'Confirmed' if found['confirmed'] else 'Not confirmed'}: {_effect(one)}, {where}."
 
 

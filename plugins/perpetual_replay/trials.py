@@ -323,7 +323,9 @@ class Trials:
     def _write(self, digest: str) -> None:
         """Writes the context that runs read, as it was recorded; one that was changed meanwhile is written anew."""
         path = self._file(digest)
-        text: str = self._lab.records(CONTEXT).find(digest=digest)[0]["text"]
+        text: str | None = self._lab.records(CONTEXT).find(digest=digest)[0]["text"]
+        if text is None:  # it is private, and left out of exports
+            raise NotFound("this record was imported without the contexts of its replays", hint="ask for a new one")
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_atomic(path, text, mode=0o400)
 

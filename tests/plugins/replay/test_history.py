@@ -71,7 +71,7 @@ def test_each_change_leads_to_what_agents_were_shown_then(lab: Lab, exposure: st
     for _ in _deeds(lab):
         seen.append((lab.feed.last(), _seen(lab)))
     history = History(lab, exposure)
-    assert history.strange(lab) == []
+    assert history.inconsistent(lab) == []
     for seq, known in seen:
         shown: Seen = dict.fromkeys(NOTES)
         for change in history.until(seq):
@@ -115,7 +115,7 @@ def test_notes_that_came_without_their_history_are_found(lab: Lab, tmp_path: Pat
     lab.storage.export_file(tmp_path / "record.jsonl")
     with Lab.init(tmp_path / "other") as other:
         other.storage.import_file(tmp_path / "record.jsonl")
-        assert History(other, "scanned").strange(other) == ["skills/b.md"]
+        assert History(other, "scanned").inconsistent(other) == ["skills/b.md"]
 
 
 def test_a_snapshot_is_of_its_notes_alone(lab: Lab) -> None:

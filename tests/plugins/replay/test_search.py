@@ -127,6 +127,9 @@ def test_pairs_count_in_step_and_the_larger_e_value_wins() -> None:
     assert decide([[-0.8] * 30, [-0.9] * 30], 1.5, PAIRS).shown == 1  # type: ignore[union-attr]
     # A fall that would be shown by a pair that the other comparison has not run yet does not count.
     assert decide([[*ties[:3], *[-1.0] * 20], ties[:3]], 40, PAIRS) is None
+    risen = decide([[0.9] * 40], 40, PAIRS)
+    assert risen is not None
+    assert (risen.shown, risen.e_values[0] < 1) == (None, True)
     ended = decide([ties, ties], 40, 12)
     assert ended == Result(None, (1.0, 1.0))
 
