@@ -178,6 +178,37 @@ def test_a_version_that_a_gate_rejects_by_now_is_in_no_state(lab: Lab, monkeypat
     assert found["left_out"] == [f"notes/2.md {lab.memory.get('notes/2.md').blob}"]
 
 
+def test_it_stops_where_a_text_is_lost_and_goes_on_when_asked(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.settings.set_config("plugins.replay.bisect_alpha", "0.5")
+    note(lab, 1, "bad advice")
+    note(lab, 2)
+    bisections = Bisections(lab, Simulated(lab, 0.7, lambda: 0.0))
+    asked = bisections.request("0")
+    with monkeypatch.context() as patch:
+        patch.setattr(lab.part("memory"), "read", lambda path, commit=None: None)
+        assert bisections.advance() == {}
+    found = document_of(lab, bisections.again(asked))
+    assert (found["state"], len(found["compared"])) == ("stopped", 3)
+    assert (found["reason"] or "").startswith("the memory does not hold version ")
+    assert bisections.request("0").id == asked.id
+    bisections.advance()
+    assert document_of(lab, bisections.again(asked))["state"] == "found"
+
+
+def test_an_imported_one_says_that_its_contexts_are_missing(lab: Lab, project: Path, tmp_path: Path) -> None:
+    task(project, wall="100h", gpus=1)
+    lab.budget.set_limit(1.0)
+    note(lab, 1)
+    note(lab, 2, "bad advice")
+    bisect(lab, "0")
+    lab.storage.export_file(tmp_path / "record.jsonl")
+    with Lab.init(tmp_path / "other", name="other") as other:
+        other.storage.import_file(tmp_path / "record.jsonl")
+        assert Bisections(other).advance() == {
+            "bisection-1": "this record was imported without the contexts of its replays"
+        }
+
+
 def test_a_dry_run_records_nothing(lab: Lab) -> None:
     note(lab, 1)
     note(lab, 2)
