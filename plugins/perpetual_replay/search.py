@@ -82,8 +82,8 @@ def decide(differences: Sequence[Sequence[float]], needed: float, max_pairs: int
     """Returns what the pairs of one step's comparisons say; None while more are needed.
 
     Pairs count in step: as many of each comparison as all of them have. The first that reaches the bar is shown; where
-    two do by the same pair, the one with the larger e-value. None is shown, and no more pairs are needed, where each
-    later state is shown to score more.
+    two do by the same pair, the one with the larger e-value. The step is over with
+    none shown where each later state is shown to score more.
     """
     count = min(max_pairs, *(len(one) for one in differences))
     curves = [curve(one[:count]) for one in differences]
