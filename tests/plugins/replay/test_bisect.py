@@ -309,7 +309,8 @@ def test_processes_share_one_bisection_and_a_kill_loses_nothing(
     for trial in lab.records("replay.trial").find():
         places = [pair["place"] for pair in pairs if pair["trial"] == trial.id]
         assert sorted(places) == list(range(trial["pairs"]))
-    assert lab.storage.verify() == []
+    # A kill in the middle of a launch leaves its folder, which the next launch sets aside.
+    assert [one for one in lab.storage.verify() if ".aside-" not in one] == []
     assert run(["memory", "bisect", "--good", "0"]) == 0
     shown = capsys.readouterr().out
     assert "Scores fell when notes/2.md was written" in shown
