@@ -60,8 +60,6 @@ from perpetual_mirrors.documents import MirrorPushes
 from perpetual_notes.documents import NoteType
 from perpetual_optuna.documents import SweepPruned
 from perpetual_recall.documents import BlockDocument, Explained, NotePrice, NoteWorth
-from perpetual_replay.documents import Replays
-from perpetual_recall.documents import BlockDocument, Explained
 from perpetual_replay.documents import Bisection, Replays
 from perpetual_report.documents import Comparison, Reference, Report, SiteReport, Verification
 from perpetual_scorers.documents import (

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perpetual_recall.index import Connection, Version
     from perpetual_recall.recall import Recall
 
-__all__ = ["DEFAULT_TOKENS", "Block", "BlockNote", "Made", "block_in", "given", "memory_block"]
+__all__ = ["DEFAULT_TOKENS", "Block", "BlockNote", "Made", "given", "memory_block", "past_block"]
 
 DEFAULT_TOKENS = 600
 _HEAD = "Notes of this project. Proven: it helped in paired trials. Unproven: no trial has shown it."
@@ -117,6 +117,27 @@ def memory_block(
     return replace(_without_held_out(lab, left, draws, tokens) or made, holdout=draws)
 
 
+def past_block(lab: Lab, connection: Connection, query: str, *, tokens: int, limit: int, made: Made) -> Block:
+    """Returns the block of the notes of an index of another time, whatever withholds them now.
+
+    Args:
+        lab: whose gates are asked which notes may not stand together.
+        connection: the index.
+        query: words of the task.
+        tokens: the block's size at most.
+        limit: notes at most, without those that a contradiction brings in.
+        made: blocks of earlier calls, by their notes; the gates are not asked again about the same ones.
+    """
+    from perpetual_recall.recall import recall_of
+
+    entries = _chosen(lab, recall_of(lab), connection, query, {}, limit, (), (), is_past=True)
+    notes = tuple((it.version.note.path, it.version.note.type, it.version.blob, *it.same, "", *it.opposite)
+                  for it in entries)  # fmt: skip
+    if (tokens, notes) not in made:
+        made[tokens, notes] = _rendered(lab, _harmless(lab, entries), tokens)
+    return made[tokens, notes]
+
+
 def _without_held_out(lab: Lab, entries: Sequence[_Entry], draws: Holdout | None, tokens: int) -> Block | None:
     """Returns the block of these notes without those that were drawn to be withheld; None where none was."""
     out = {note.path for note in draws.notes if not note.shown} if draws is not None else {}
@@ -126,26 +147,6 @@ def _without_held_out(lab: Lab, entries: Sequence[_Entry], draws: Holdout | None
     for entry in left:
         entry.opposite = [path for path in entry.opposite if path not in out]
     return _rendered(lab, left, tokens)
-    with recall_of(lab).index.of(lab) as connection:
-        return block_in(lab, connection, own if query is None else query, scope, tokens=tokens, limit=limit, extra=more,
-                        without=left_out)  # fmt: skip
-def block_in(
-    lab: Lab, connection: Connection, query: str, scope: Scope, *, tokens: int, limit: int,
-    extra: Sequence[Version] = (), without: Sequence[str] = (), made: Made | None = None,
-) -> Block:  # fmt: skip
-    """Returns the block of the notes of an index, as `memory_block` does of the lab's.
-
-    Args:
-        made: blocks of earlier calls, by their notes; the gates are not asked again about the same ones.
-    """
-    from perpetual_recall.recall import recall_of
-    entries = _chosen(lab, recall_of(lab), connection, query, scope, limit, extra, without)
-    notes = tuple((it.version.note.path, it.version.note.type, it.version.blob, *it.same, "", *it.opposite)
-                  for it in entries)  # fmt: skip
-    known = {} if made is None else made
-    if (tokens, notes) not in known:
-        known[tokens, notes] = _rendered(_harmless(lab, entries), tokens)
-    return known[tokens, notes]
 
 
 def _harmless(lab: Lab, entries: list[_Entry]) -> list[_Entry]:
@@ -156,33 +157,30 @@ def _harmless(lab: Lab, entries: list[_Entry]) -> list[_Entry]:
     return entries
 
 
-def _extra(lab: Lab, path: str, type: str, text: str) -> Version:
-    from perpetual_recall.index import unwritten
 def _anywhere(version: Version) -> Version:
     """Returns a note that was asked for by name: it counts wherever it holds."""
-    return replace(version, front=replace(version.front, scope={}))
+    return version._replace(front=replace(version.front, scope={}))
 
 
 def given(lab: Lab, path: str, type: str, text: str) -> Version:
     """Returns a text as a version of a note that the memory need not hold; it is unproven."""
-    from perpetual_recall.index import Version
+    from perpetual_recall.index import unwritten
 
     version = unwritten(path, type, text, lab.actor)
     blob = lab.part("memory").blob_id(text)
-    return version._replace(blob=blob, front=replace(version.front, scope={}))  # asked for by name, wherever it holds
-    note = Note(path, type, "candidate", title, lab.actor, None, blob, "")
-    return Version(note, blob, text, front_of(text))
+    return version._replace(blob=blob)
 
 
 def _chosen(
     lab: Lab, recall: Recall, connection: Connection, query: str, scope: Scope, limit: int, extra: Sequence[Version],
-    without: Sequence[str],
+    without: Sequence[str], *, is_past: bool = False,
 ) -> list[_Entry]:  # fmt: skip
     """Returns the notes of the block: of several that say the same the best, each with what contradicts it."""
     from perpetual_recall.index import version_of
     from perpetual_recall.recall import offered
 
-    found = [item.version for item in recall.best(lab, connection, query, scope, None, extra=extra, without=without)]
+    best = recall.best(lab, connection, query, scope, None, extra=extra, without=without, is_past=is_past)
+    found = [item.version for item in best]
     entries: list[_Entry] = []
     asked = {version.note.path for version in extra}
     for version in found:
@@ -195,7 +193,8 @@ def _chosen(
             entries.append(_Entry(version))
     for entry in [*entries]:
         named = (version_of(connection, path) for path in entry.version.front.contradicts if path not in without)
-        for other in [*found, *offered(lab, [it for it in named if it is not None])]:
+        others = [it for it in named if it is not None]
+        for other in [*found, *(others if is_past else offered(lab, others))]:
             if other.note.path != entry.version.note.path and are_opposite(entry.version, other):
                 _pair(entries, entry, other)
     return entries

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from math import ceil
 from functools import lru_cache
+from math import ceil
 from typing import TYPE_CHECKING
 from zlib import crc32
 

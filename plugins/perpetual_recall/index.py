@@ -31,10 +31,9 @@ from perpetual_recall.words import SHORT
 if TYPE_CHECKING:
     from perpetual import Lab
 
-__all__ = ["Connection", "Index", "Version", "index_path", "matches", "newest", "resembling", "unwritten", "version_of"]
 __all__ = [
     "Connection", "Index", "Version", "empty_index", "forget", "index_path", "insert", "matches", "newest",
-    "version_of",
+    "resembling", "unwritten", "version_of",
 ]  # fmt: skip
 
 Connection = sqlite3.Connection
@@ -159,12 +158,6 @@ class Index:
                 weakref.finalize(self, connection.close)
                 return
             connection.close()
-        raise PerpetualError(
-            "Python's SQLite has no full-text search (FTS5)",
-            hint="perpetual config set slots.retriever linear, or use a Python that was built with it",
-        )
-            if connection is not None:
-                connection.close()
         raise _unsearchable()
 
     def _refreshed(self, lab: Lab, connection: sqlite3.Connection) -> bool:
@@ -278,14 +271,9 @@ def _refresh(lab: Lab, connection: sqlite3.Connection, exposure: str, known: Cha
         if not is_same:
             for table in _DROPPED:
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
-            for table in _TABLES:
-                connection.execute(table)
-            connection.execute("INSERT INTO words (words, rank) VALUES ('rank', ?)", (_RANK,))
+            _create(connection)
             state, known = {}, _changes(lab, {})
         for kind, id in known.items:
-            _create(connection)
-        present, changes = lab.storage.changes(int(_state(connection).get("seq", "0")))
-        for kind, id in changes:
             if kind == "note":
                 _put(lab, connection, id)
         outcomes.fold(lab, connection, known.items)
@@ -326,15 +314,12 @@ def _mark(lab: Lab, number: int) -> str:
     return "".join(sha256(f"{item.seq} {item.time} {item.kind} {item.subject}".encode()).hexdigest() for item in found)
 
 
-def _put(lab: Lab, connection: sqlite3.Connection, path: str) -> None:
-    """Indexes the versions of a note that a reader sees, and forgets its earlier ones."""
+def forget(connection: sqlite3.Connection, path: str) -> None:
+    """Takes every version of a note out of an index."""
     for number, text in connection.execute("SELECT no, body FROM versions WHERE path = ?", (path,)).fetchall():
         connection.executemany(
             "DELETE FROM sketches WHERE mark = ? AND no = ?", ((mark, number) for mark in sketch(shingles(text)))
         )
-def forget(connection: sqlite3.Connection, path: str) -> None:
-    """Takes every version of a note out of an index."""
-    for (number,) in connection.execute("SELECT no FROM versions WHERE path = ?", (path,)).fetchall():
         connection.execute("DELETE FROM words WHERE rowid = ?", (number,))
         connection.execute("DELETE FROM versions WHERE no = ?", (number,))
 

@@ -127,12 +127,15 @@ class Recall(Retriever):
 
     def best(
         self, lab: Lab, connection: Connection, query: str, present: Scope, limit: int | None,
-        *, extra: Sequence[Version] = (), without: Sequence[str] = (),
+        *, extra: Sequence[Version] = (), without: Sequence[str] = (), is_past: bool = False,
     ) -> list[Candidate]:  # fmt: skip
-        """Returns the candidates that agents are offered for a query, the best first; none without a word."""
+        """Returns the candidates that agents are offered for a query, the best first; none without a word.
+
+        `is_past` of an index of another time, all of whose notes are offered, whatever withholds them now.
+        """
         if not has_words(query):
             return ranked(extra, present)
-        found = self.candidates(lab, connection, query, present, for_agents=True, extra=extra, without=without)
+        found = self.candidates(lab, connection, query, present, for_agents=not is_past, extra=extra, without=without)
         return [item for item in judged(found, limit) if item.left_out is None]
 
     def resembling(self, lab: Lab, parts: frozenset[str]) -> list[Version]:

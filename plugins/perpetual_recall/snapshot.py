@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from perpetual_recall.block import Block, Made, block_in, given
+from perpetual_recall.block import Block, Made, given, past_block
 from perpetual_recall.index import empty_index, forget, insert
 
 if TYPE_CHECKING:
@@ -53,4 +53,4 @@ class Snapshot:
 
     def block(self, query: str, *, tokens: int, limit: int = 5) -> Block:
         """Returns the notes that help with a query, as `perpetual_recall.block.memory_block` shows them."""
-        return block_in(self._lab, self._connection, query, {}, tokens=tokens, limit=limit, made=self._made)
+        return past_block(self._lab, self._connection, query, tokens=tokens, limit=limit, made=self._made)

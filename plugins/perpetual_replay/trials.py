@@ -142,8 +142,6 @@ class Trials:
             idempotency_key=f"replay:{path}:{blob}:{digest}:{canary}",
         )  # fmt: skip
 
-    def _contexts(self, path: str, type_: str, text: str, task: Task) -> dict[str, object]:
-        """Returns the digests of a task's two contexts, whose texts are recorded, and the note's tokens in the one."""
     def comparison(self, bisection: Record, name: str, tasks: Sequence[Mapping[str, object]], needed: float) -> Record:
         """Returns a bisection's trial of that name, made where there is none yet.
 
@@ -163,16 +161,15 @@ class Trials:
             idempotency_key=f"replay-bisection:{bisection.id}:{name}",
         )  # fmt: skip
 
-    def _contexts(self, path: str, type_: str, text: str, task: Task) -> dict[str, str]:
-        """Returns the digests of a task's two contexts; their texts are recorded."""
+    def _contexts(self, path: str, type_: str, text: str, task: Task) -> dict[str, object]:
+        """Returns the digests of a task's two contexts, whose texts are recorded, and the note's tokens in the one."""
         from perpetual_recall.block import memory_block
 
         tokens = int(str(self._options["block_tokens"]))
         with_ = memory_block(self._lab, task.query, tokens=tokens, extra=(path, type_, text), without=(path,))
         without = memory_block(self._lab, task.query, tokens=tokens, without=(path,))
         spent = sum(note.tokens for note in with_.notes if note.path == path)
-        return {"with": self._kept(with_.text), "without": self._kept(without.text), "tokens": spent}
-        return {"with": self.keep(with_.text), "without": self.keep(without.text)}
+        return {"with": self.keep(with_.text), "without": self.keep(without.text), "tokens": spent}
 
     def keep(self, text: str) -> str:
         """Records a context that runs are given; returns its digest."""
