@@ -16,12 +16,12 @@ import codecs
 import html
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from urllib.parse import unquote_to_bytes
 
-from perpetual_immune.rules.sieve import Sieve
+from perpetual_immune.rules.sieve import Sieves
 
 MAX_DEPTH = 2
 """Most times that a decoded run is itself searched for encoded runs."""
@@ -39,11 +39,31 @@ _PHRASES = "\ufdfa\ufdfb"  # written out they are Arabic phrases of 18 and 8 let
 _REVERSERS = "\u202e\u2067"
 
 
+Edit = tuple[int, int, str]
+"""A span of a view and what stands in its place in the next one."""
+
+
+class Origins:
+    """Where each character of a view came from; made when first asked for, as few views hold a find."""
+
+    def __init__(self, base: View, make: Callable[[], list[int]]) -> None:
+        """Takes the view that was rewritten, and what returns the offset in it of each character."""
+        self._base = base
+        self._make = make
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        """Returns the offset in the original of each character."""
+        made = self._make()
+        before = self._base.origin
+        return made if before is None else [before.offsets[at] for at in made]
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """One reading of the text.
 
-    `origin` holds, for each character of `text`, its offset in the original; None means that the whole view came from
+    `origin` knows, for each character of `text`, its offset in the original; None means that the whole view came from
     `[start, end)` and no finer map exists (or, with `identity`, that offsets are unchanged).
     """
 
@@ -51,7 +71,7 @@ class View:
     text: str
     start: int
     end: int
-    origin: tuple[int, ...] | None = None
+    origin: Origins | None = None
     identity: bool = False
     hidden: bool = False
     """True when a reader of the rendered text would not have seen these words."""
@@ -62,14 +82,15 @@ class View:
         """Returns the `[start, end)` of the original that a match at `[start, end)` of this view came from."""
         if self.identity:
             return start, end
-        if self.origin is None or not self.origin:
+        offsets = [] if self.origin is None else self.origin.offsets
+        if not offsets:
             return self.start, self.end
-        last = len(self.origin) - 1
-        first = self.origin[min(start, last)]
-        final = self.origin[min(max(end - 1, start), last)]
+        last = len(offsets) - 1
+        first = offsets[min(start, last)]
+        final = offsets[min(max(end - 1, start), last)]
         if first > final:  # a reversed reading
             return final, first + 1
-        after = self.origin[end] if end <= last else self.end
+        after = offsets[end] if end <= last else self.end
         return first, max(after, final + 1)
 
 
@@ -251,15 +272,34 @@ _DECODERS = (
 
 
 _TURN_SIGNS = (_ROT13_SIGNS, _ROT13_STRONG, _REVERSED_SIGNS, _REVERSED_STRONG)
-_SIEVE = Sieve([*(row[1].pattern for row in _DECODERS), *(f"(?i){signs.pattern}" for signs in _TURN_SIGNS)])
+_SIGNS: dict[re.Pattern[str], str] = {
+    _BASE64_WRAPPED: r"[A-Za-z0-9+/]{40}[A-Za-z0-9+/]*\r?\n",
+    _BASE64: r"[A-Za-z0-9+/_-]{16}",
+    _HEX: r"[0-9a-fA-F]{20}",
+    _HEX_SPACED: r"[0-9a-fA-F]{2}[ ,:]{1,2}(?:0x)?[0-9a-fA-F]{2}[ ,:]{1,2}(?:0x)?[0-9a-fA-F]{2}[ ,:]",
+    _ESCAPED: r"\\[xu0-3][^\\]{1,8}\\[xu0-3][^\\]{1,8}\\[xu0-3]",
+    _PERCENT: r"%[0-9a-fA-F]{2}[^\s%]{0,80}%[0-9a-fA-F]{2}",
+    _BINARY: r"[01]{8}[ ,]?[01]{8}",
+    _DECIMAL: r"\d{2,3}[ ,]{1,2}\d{2,3}[ ,]{1,2}\d{2,3}[ ,]{1,2}\d{2}",
+    _OCTAL: r"[01][0-7]{2}[ ,]{1,2}[01][0-7]{2}[ ,]{1,2}[01][0-7]{2}[ ,]",
+    _BASE32: r"[A-Z2-7]{24}",
+    _MORSE: r"[.-]{1,6}(?: |/| / )[.-]{1,6}(?: |/| / )[.-]{1,6}(?: |/| / )[.-]{1,6}(?: |/)",
+    _SPACED: r"(?:^|\s)\S[ \t]{1,3}\S[ \t]{1,3}\S[ \t]{1,3}\S[ \t]{1,3}\S[ \t]{1,3}\S",
+    _JOINTED: r"(?:^|[^a-zA-Z0-9])[a-zA-Z][._*\-·|/][a-zA-Z][._*\-·|/][a-zA-Z](?:[^a-zA-Z0-9]|$)",
+    _LEET_WORD: r"(?s)(?:[a-zA-Z_][013457@$!|]|[013457@$!|][a-zA-Z_]).*(?:[a-zA-Z_][013457@$!|]|[013457@$!|][a-zA-Z_]).*(?:[a-zA-Z_][013457@$!|]|[013457@$!|][a-zA-Z_])",
+    _UNBROKEN: r"[A-Za-z]{20}",
+    **{signs: f"(?i){signs.pattern}" for signs in _TURN_SIGNS},
+}
+"""Of each pattern that a reading is made with, what a text must hold for it to match."""
+_SIEVES = Sieves(tuple(_SIGNS.values()))
+_PATTERNS = tuple(_SIGNS)
 
 
 @lru_cache(maxsize=4)
 def _sifted(text: str) -> frozenset[re.Pattern[str]]:
-    """Returns those of the decoders' and the turns' patterns that the text may match, in one pass if it is ASCII."""
-    found = _SIEVE.candidates(text) if text.isascii() else None  # letters of both cases
-    every = (*(row[1] for row in _DECODERS), *_TURN_SIGNS)
-    return frozenset(every if found is None else (every[number] for number in found))
+    """Returns the patterns that the text may match, found in one pass."""
+    found = _SIEVES.matching(text)
+    return frozenset(_PATTERNS if found is None else (_PATTERNS[number] for number in found))
 
 
 def _worth_decoding(name: str, run: str) -> bool:
@@ -297,135 +337,158 @@ def _decoded(view: View, depth: int, budget: list[int]) -> Iterator[View]:
                 yield from _decoded(inner, depth + 1, budget)
 
 
-def _remap(
-    view: View, name: str, pieces: list[tuple[str, int]], *, hidden: bool = False, squeezed: bool = False
+def _rewritten(
+    view: View, name: str, text: str, make: Callable[[], list[int]], *, hidden: bool = False, squeezed: bool = False
 ) -> View:
-    """Returns a view built from (text, offset in `view`) pieces, each character mapped back to the original."""
-    text = "".join(piece for piece, _ in pieces)
-    if view.origin is None and not view.identity:
-        return View(name, text, view.start, view.end, hidden=hidden or view.hidden, squeezed=squeezed)
-    origin: list[int] = []
-    for piece, offset in pieces:
-        at = offset if view.origin is None else view.origin[offset]
-        if len(piece) == 1:
-            origin.append(at)
-        else:
-            origin.extend([at] * len(piece))
-    return View(name, text, view.start, view.end, tuple(origin), hidden=hidden or view.hidden, squeezed=squeezed)
+    """Returns a view of which `make` returns where in `view` each character came from."""
+    known = view.identity or view.origin is not None
+    origin = Origins(view, make) if known else None
+    return View(name, text, view.start, view.end, origin, hidden=hidden or view.hidden, squeezed=squeezed)
 
 
-@lru_cache(maxsize=4096)
+def _edited(view: View, name: str, edits: Iterable[Edit], *, hidden: bool = False, squeezed: bool = False) -> View:
+    """Returns the view with the spans replaced, in order and apart from each other."""
+    edits = list(edits)
+    pieces: list[str] = []
+    position = 0
+    for start, end, new in edits:
+        pieces += (view.text[position:start], new)
+        position = end
+    pieces.append(view.text[position:])
+
+    def offsets() -> list[int]:
+        made: list[int] = []
+        position = 0
+        for start, end, new in edits:
+            made.extend(range(position, start))
+            made.extend(range(start, end) if len(new) == end - start else [start] * len(new))
+            position = end
+        made.extend(range(position, len(view.text)))
+        return made
+
+    return _rewritten(view, name, "".join(pieces), offsets, hidden=hidden, squeezed=squeezed)
+
+
+class _Table(dict[int, str]):
+    """What stands for each character, worked out when it is first met."""
+
+    def __init__(self, work_out: Callable[[str], str]) -> None:
+        super().__init__()
+        self._work_out = work_out
+
+    def __missing__(self, code: int) -> str:
+        if len(self) >= _MOST_CHARS:
+            self.clear()
+        self[code] = made = self._work_out(chr(code))
+        return made
+
+
+_MOST_CHARS = 8_192
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
+_TAG_LETTER = re.compile("[\U000e0020-\U000e007e]")
+
+
+def _translated(view: View, name: str, table: _Table, *, hidden: bool = False) -> View | None:
+    """Returns the text with every character beyond ASCII replaced by what the table says, None where none differs."""
+    text = _BEYOND_ASCII.sub(lambda match: match.group().translate(table), view.text)
+    if text == view.text:
+        return None
+
+    def offsets() -> list[int]:
+        made: list[int] = []
+        for at, char in enumerate(view.text):
+            made.extend([at] * (1 if char < "\x80" else len(table[ord(char)])))
+        return made
+
+    return _rewritten(view, name, text, offsets, hidden=hidden)
+
+
 def _composed(char: str) -> str:
+    code = ord(char)
+    if _TAG_BASE + 0x20 <= code <= _TAG_BASE + 0x7E:
+        return chr(code - _TAG_BASE)
+    if _REGIONAL_BASE <= code < _REGIONAL_BASE + 26:
+        return chr(code - _REGIONAL_BASE + 65)
+    if is_format(char):
+        return ""
     return char if char in _PHRASES else unicodedata.normalize("NFKC", char)
 
 
-def _folded(view: View) -> View | None:
-    """Returns the text in NFKC, format characters removed, unicode tags as the ASCII that they encode."""
-    pieces: list[tuple[str, int]] = []
-    tags = 0
-    for offset, char in enumerate(view.text):
-        code = ord(char)
-        if code < 0x80:
-            pieces.append((char, offset))
-        elif _TAG_BASE + 0x20 <= code <= _TAG_BASE + 0x7E:
-            tags += 1
-            pieces.append((chr(code - _TAG_BASE), offset))
-        elif _REGIONAL_BASE <= code < _REGIONAL_BASE + 26:
-            pieces.append((chr(code - _REGIONAL_BASE + 65), offset))
-        elif not is_format(char):
-            pieces.append((_composed(char), offset))
-    folded = _remap(view, "nfkc", pieces, hidden=tags >= 8)
-    return None if folded.text == view.text else folded
-
-
-@lru_cache(maxsize=4096)
 def _bare(char: str) -> str:
+    if char in _PHRASES:
+        return char
     base = "".join(c for c in unicodedata.normalize("NFKD", char) if not unicodedata.combining(c))
     return base.translate(_CONFUSABLES)
 
 
+_COMPOSED, _BARE = _Table(_composed), _Table(_bare)
+
+
+def _folded(view: View) -> View | None:
+    """Returns the text in NFKC, format characters removed, unicode tags as the ASCII that they encode."""
+    return _translated(view, "nfkc", _COMPOSED, hidden=len(_TAG_LETTER.findall(view.text)) >= 8)
+
+
 def _skeleton(view: View) -> View | None:
     """Returns the text with look-alikes folded to Latin and accents dropped: for the English patterns only."""
-    pieces: list[tuple[str, int]] = []
-    for offset, char in enumerate(view.text):
-        if char < "\x80":
-            pieces.append((char, offset))
-            continue
-        if char in _PHRASES:
-            pieces.append((char, offset))
-            continue
-        pieces.append((_bare(char), offset))
-    skeleton = _remap(view, "skeleton", pieces)
-    return None if skeleton.text == view.text else skeleton
+    return _translated(view, "skeleton", _BARE)
 
 
 def _spaced(view: View) -> View | None:
     """Runs of single letters set apart joined to words; a wider gap stays a blank where the run has any."""
-    if not _SPACED.search(view.text):
-        return None
-    pieces: list[tuple[str, int]] = []
-    position = 0
+    edits: list[Edit] = []
     squeezed = False
-    for match in _SPACED.finditer(view.text):
-        pieces.extend((char, position + i) for i, char in enumerate(view.text[position : match.start()]))
-        run = match.group(0)
-        gaps = [len(gap) for _, gap in _SPACED_GAP.findall(run)]
-        narrow = min(gaps)
-        squeezed = squeezed or max(gaps) == narrow
-        position = match.start()
-        for gap in _SPACED_GAP.finditer(run):
-            pieces.append((gap.group(1), match.start() + gap.start()))
-            if len(gap.group(2)) > narrow:
-                pieces.append((" ", match.start() + gap.start(2)))
-        pieces.append((run[-1], match.end() - 1))
-        position = match.end()
-    pieces.extend((char, position + i) for i, char in enumerate(view.text[position:]))
-    return _remap(view, "spaced", pieces, squeezed=squeezed)
+    for match in _SPACED.finditer(view.text) if _SPACED in _sifted(view.text) else ():
+        gaps = [(gap.start(2) + match.start(), gap.end(2) + match.start()) for gap in _SPACED_GAP.finditer(match.group())]
+        widths = [end - start for start, end in gaps]
+        narrow = min(widths)
+        squeezed = squeezed or max(widths) == narrow
+        edits += [(start, end, " " if end - start > narrow else "") for start, end in gaps]
+    return _edited(view, "spaced", edits, squeezed=squeezed) if edits else None
 
 
 def _jointed(view: View) -> View | None:
     """Words whose letters are held apart by one sign (`i.g.n.o.r.e`), where at least eight letters are."""
+    if _JOINTED not in _sifted(view.text):
+        return None
     matches = list(_JOINTED.finditer(view.text))
     if sum(len(match.group()) // 2 + 1 for match in matches) < 8:
         return None
     matches += _JOINTED_PAIR.finditer(view.text)
-    dropped = {at for match in matches for at in range(match.start() + 1, match.end(), 2)}
-    return _remap(view, "jointed", [(char, i) for i, char in enumerate(view.text) if i not in dropped])
+    dropped = sorted({at for match in matches for at in range(match.start() + 1, match.end(), 2)})
+    return _edited(view, "jointed", [(at, at + 1, "") for at in dropped])
 
 
 def _underscored(view: View) -> View | None:
     """Sentences written with `_` for the blank; ordinary code has more blanks than that."""
-    if view.text.count("_") <= max(3, 2 * view.text.count(" ")):
+    lines = view.text.count("_")
+    if lines <= 3 or lines <= 2 * view.text.count(" "):
         return None
-    return _remap(view, "underscored", [(" " if char == "_" else char, i) for i, char in enumerate(view.text)])
+    return _rewritten(view, "underscored", view.text.replace("_", " "), lambda: list(range(len(view.text))))
 
 
 def _leet(view: View) -> View | None:
     """Digits and signs inside words read as the letters they imitate; only where at least three words do it."""
+    if _LEET_WORD not in _sifted(view.text):
+        return None
     matches = list(_LEET_WORD.finditer(view.text))
     if len(matches) < 3:
         return None
-    chars = list(view.text)
     if len(matches) * 4 > view.text.count(" "):
         matches += _LEET_NUMBER.finditer(view.text)
+    chars = list(view.text)
     for match in matches:
         run = match.group(0).replace("11", "ll")
         chars[match.start() : match.end()] = list(run.translate(_LEET))
-    folded = _remap(view, "leet", [(char, i) for i, char in enumerate(chars)])
-    return None if folded.text == view.text else folded
+    text = "".join(chars)
+    return None if text == view.text else _rewritten(view, "leet", text, lambda: list(range(len(text))))
 
 
 def _entities(view: View) -> View | None:
-    if not _ENTITY.search(view.text):
+    if "&" not in view.text or not _ENTITY.search(view.text):
         return None
-    pieces: list[tuple[str, int]] = []
-    position = 0
-    for match in _ENTITY.finditer(view.text):
-        pieces.extend((char, position + i) for i, char in enumerate(view.text[position : match.start()]))
-        pieces.append((html.unescape(match.group(0)), match.start()))
-        position = match.end()
-    pieces.extend((char, position + i) for i, char in enumerate(view.text[position:]))
-    return _remap(view, "entities", pieces)
+    found = _ENTITY.finditer(view.text)
+    return _edited(view, "entities", [(*match.span(), html.unescape(match.group())) for match in found])
 
 
 def _turns(signs: re.Pattern[str], strong: re.Pattern[str], text: str) -> bool:
@@ -438,65 +501,70 @@ def _turns(signs: re.Pattern[str], strong: re.Pattern[str], text: str) -> bool:
 
 def _words_turned(view: View) -> View:
     """Returns the text with the letters of each word in reverse, the words in their order."""
-    pieces: list[tuple[str, int]] = []
-    position = 0
-    for match in _WORD.finditer(view.text):
-        pieces.extend((char, position + i) for i, char in enumerate(view.text[position : match.start()]))
-        pieces.extend((view.text[at], at) for at in range(match.end() - 1, match.start() - 1, -1))
-        position = match.end()
-    pieces.extend((char, position + i) for i, char in enumerate(view.text[position:]))
-    return _remap(view, "reversed", pieces, hidden=True)
+    text = _WORD.sub(lambda match: match.group()[::-1], view.text)
+
+    def offsets() -> list[int]:
+        made = list(range(len(view.text)))
+        for match in _WORD.finditer(view.text):
+            made[match.start() : match.end()] = range(match.end() - 1, match.start() - 1, -1)
+        return made
+
+    return _rewritten(view, "reversed", text, offsets, hidden=True)
 
 
 def _untagged(view: View) -> View | None:
     """Returns the text without the tags and comments that stand inside words, where at least three do."""
     text = view.text
+    if text.count("<") < _FEWEST_INSIDE:
+        return None
     inside = [
         match.span()
         for match in _TAG.finditer(text)
         if match.start() and text[match.start() - 1].isalpha() and text[match.end() : match.end() + 1].isalpha()
     ]
-    if len(inside) < 3:
+    if len(inside) < _FEWEST_INSIDE:
         return None
-    return _without(view, "spaced", [match.span() for match in _TAG.finditer(text)])
+    return _edited(view, "spaced", [(*match.span(), "") for match in _TAG.finditer(text)])
+
+
+_FEWEST_INSIDE = 3
 
 
 def _unhyphened(view: View) -> View | None:
     """Returns the text without the hyphens inside words, where one word in six has one."""
-    hyphens = [match.span() for match in _HYPHENED.finditer(view.text)]
-    if len(hyphens) < 3 or len(hyphens) * 6 < view.text.count(" "):
+    most, blanks = view.text.count("-"), view.text.count(" ")
+    if most < _FEWEST_INSIDE or most * 6 < blanks:
         return None
-    return _without(view, "spaced", hyphens)
-
-
-def _without(view: View, name: str, spans: list[tuple[int, int]]) -> View:
-    dropped = {at for start, end in spans for at in range(start, end)}
-    return _remap(view, name, [(char, i) for i, char in enumerate(view.text) if i not in dropped])
+    hyphens = [match.span() for match in _HYPHENED.finditer(view.text)]
+    if len(hyphens) < _FEWEST_INSIDE or len(hyphens) * 6 < blanks:
+        return None
+    return _edited(view, "spaced", [(start, end, "") for start, end in hyphens])
 
 
 def _unbroken(view: View) -> View | None:
     """Returns what a text that is mostly one long word says: at its capitals it is parted, else marked as squeezed."""
-    runs = list(_UNBROKEN.finditer(view.text)) if len(view.text) <= MAX_UNBROKEN_CHARS else []
+    if len(view.text) > MAX_UNBROKEN_CHARS or _UNBROKEN not in _sifted(view.text):
+        return None
+    runs = list(_UNBROKEN.finditer(view.text))
     if not runs or sum(len(run.group()) for run in runs) * 3 < len(view.text):
         return None
-    parts = {match.start() for match in _HUMP.finditer(view.text)}
+    parts = [match.start() for match in _HUMP.finditer(view.text)]
     if len(parts) * 12 < len(view.text):
-        return _remap(view, "spaced", [(char, i) for i, char in enumerate(view.text)], squeezed=True)
-    return _remap(view, "spaced", [(f" {char}" if i in parts else char, i) for i, char in enumerate(view.text)])
+        return _edited(view, "spaced", [], squeezed=True)
+    return _edited(view, "spaced", [(at, at, " ") for at in parts])
 
 
 def _turned(view: View) -> Iterator[View]:
     """Yields rot13 and reversed readings, only where the text itself looks like one."""
     if _turns(_ROT13_SIGNS, _ROT13_STRONG, view.text):
         turned = codecs.encode(view.text, "rot13")
-        yield _remap(view, "rot13", [(char, i) for i, char in enumerate(turned)], hidden=True)
+        yield _rewritten(view, "rot13", turned, lambda: list(range(len(view.text))), hidden=True)
     backward = _turns(_REVERSED_SIGNS, _REVERSED_STRONG, view.text)
     if backward:
         yield _words_turned(view)
-    if backward or any(sign in view.text for sign in _REVERSERS):
-        last = len(view.text) - 1
-        backwards = [(char, last - i) for i, char in enumerate(reversed(view.text)) if not is_format(char)]
-        yield _remap(view, "reversed", backwards, hidden=True)
+    if backward or (not view.text.isascii() and any(sign in view.text for sign in _REVERSERS)):
+        kept = [at for at in range(len(view.text) - 1, -1, -1) if not is_format(view.text[at])]
+        yield _rewritten(view, "reversed", "".join([view.text[at] for at in kept]), lambda: kept, hidden=True)
 
 
 def _clean_views(view: View) -> Iterator[View]:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from perpetual.toolkit.late_pattern import late_pattern
 from perpetual_redaction.token_formats import FORMATS, TokenFormat
 from perpetual_redaction.vendor_formats import VENDOR_FORMATS
+from perpetual_redaction.vocabulary import VOCABULARY
 
 __all__ = ["Secret", "entropy", "find_secrets", "find_tokens", "is_placeholder", "places"]
 
@@ -235,41 +236,19 @@ _STRICT = frozenset(
 
 
 _ALL_FORMATS = (*FORMATS, *VENDOR_FORMATS)
-_RULES_OF: dict[str, list[int]] = {}
-for _index, _row in enumerate(_ALL_FORMATS):
-    for _keyword in _row.keywords:
-        _RULES_OF.setdefault(_keyword, []).append(_index)
+_BITS = [VOCABULARY.add(row.keywords) for row in _ALL_FORMATS]
+_ASSIGNED_BIT = VOCABULARY.add(_ASSIGN_KEYWORDS)
+_LONG_RUN = late_pattern(r"[A-Za-z0-9_-]{20}")
+_OF_LONG_RUNS = frozenset({"discord-token", "twilio-key", "vault-token"})
+"""Rules of common keywords, each match of which holds a run of letters and digits that words do not reach."""
 
-
-_COMMON = "etaoinsrhldcumfpgwybv"
-
-
-def _rarest(keyword: str) -> str:
-    """Returns the three neighbouring letters of a keyword that ordinary texts hold least often."""
-    pieces = [keyword[at : at + 3] for at in range(len(keyword) - 2)] or [keyword]
-    return min(pieces, key=lambda piece: sum(26 - _COMMON.find(char) if char in _COMMON else 0 for char in piece))
-
-
-_KEYWORDS_OF: dict[str, list[str]] = {}
-for _keyword in _RULES_OF:
-    _KEYWORDS_OF.setdefault(_rarest(_keyword), []).append(_keyword)
-_SHORT_KEYWORDS = [keyword for keyword in _RULES_OF if len(keyword) < 3]
-
-
-def _keywords_in(lower: str) -> set[str]:
-    """Returns the keywords that a text holds; it is cut into threes once, as there are hundreds of keywords."""
-    pieces = {lower[at : at + 3] for at in range(len(lower) - 2)}
-    found = {keyword for piece in _KEYWORDS_OF.keys() & pieces for keyword in _KEYWORDS_OF[piece] if keyword in lower}
-    return found.union(keyword for keyword in _SHORT_KEYWORDS if keyword in lower)
-
-
-def _matches(rule: TokenFormat, text: str, lower: str, keywords: set[str]) -> Iterator[re.Match[str]]:
+def _matches(rule: TokenFormat, text: str, lower: str) -> Iterator[re.Match[str]]:
     """Yields the matches of a format; one that begins with its keyword is tried at the keyword's places alone."""
     if rule.rule != "service-value" or len(lower) != len(text):
         yield from rule.pattern.finditer(text)
         return
     end = 0
-    for at in sorted(places(lower, keywords.intersection(rule.keywords))):
+    for at in sorted(places(lower, (keyword for keyword in rule.keywords if keyword in lower))):
         match = rule.pattern.match(text, at) if at >= end else None
         if match is not None:
             end = match.end()
@@ -280,17 +259,23 @@ def find_secrets(text: str) -> Iterator[Secret]:
     """Yields the secrets in `text`, each with the span of the secret itself; linear in the text's length."""
     lower = text.lower()
     yield from find_tokens(text, lower)
-    if any(keyword in lower for keyword in _ASSIGN_KEYWORDS):
+    if VOCABULARY.held(lower) & _ASSIGNED_BIT:
         yield from _assigned(text, lower)
 
 
 def find_tokens(text: str, lower: str | None = None) -> Iterator[Secret]:
     """Yields what is a secret by its published format or by its place; no assignment is looked at."""
     lower = text.lower() if lower is None else lower
-    keywords = _keywords_in(lower)
-    for index in sorted({index for keyword in keywords for index in _RULES_OF[keyword]}):
-        rule = _ALL_FORMATS[index]
-        for match in _matches(rule, text, lower, keywords):
+    held = VOCABULARY.held(lower)
+    long = None
+    for rule, bit in zip(_ALL_FORMATS, _BITS, strict=True):
+        if not held & bit:
+            continue
+        if rule.rule in _OF_LONG_RUNS:
+            long = _LONG_RUN.search(text) is not None if long is None else long
+            if not long:
+                continue
+        for match in _matches(rule, text, lower):
             if _accept(rule, match.group(1)):
                 yield Secret(rule.rule, match.start(1), match.end(1))
 

@@ -13,10 +13,12 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 
-from perpetual_immune.rules.hit import Hit, negated, reported
+from perpetual_immune.rules.hit import Hit, fold, negated, reported
 from perpetual_immune.rules.shell import base_name
 from perpetual_immune.rules.verdicts import PROGRAMS as JUDGED
+from perpetual_immune.rules.sieve import Sieves
 from perpetual_immune.rules.verdicts import judge_line
+from perpetual_redaction.vocabulary import words_of
 
 _OTHER_PROGRAMS = (
     "echo printf ls cd pwd python python3 bash sh zsh xargs parallel ssh busybox sudo doas env eval exec mkdir touch source export tar zip base64 gpg "
@@ -48,6 +50,22 @@ _EMBEDDED = re.compile(
     r"bash\s+-[ic]|sh\s+-[ic]|crontab\s|cat\s+[~/.]|scp\s|shred\s|find\s+[/~.]|echo\s|printf\s|kubectl\s|terraform\s|aws\s|docker\s+run|useradd\s|iptables\s|ufw\s|"
     r"systemctl\s|history\s+-|pip3?\s+install|npm\s+install|env\s*\||printenv\s*\||tar\s|cp\s|mv\s|base64\s|ssh\s|tee\s|dropdb\s|gcloud\s|python3?\s+-c)[^\n`]{2,400}"
 )
+_SIGNS: dict[re.Pattern[str], str] = {
+    _FIELD: r"(?i)[\"'](?:command|cmd|script|shell|bash|exec|run|code)[\"']\s{0,3}:",
+    _CALL: r"(?i)\b(?:system|popen|run|call|check_call|check_output|getoutput|exec|execsync|shell_exec|passthru)\(\s{0,4}[fr]?[\"']",
+    _CALL_LIST: r"\(\s{0,4}\[",
+    _EMBEDDED: _EMBEDDED.pattern[len(r"(?<![\w./'\"`-])(?:sudo\s+)?") : -len(r"[^\n`]{2,400}")],
+}
+"""Of each pattern, what a text must hold for it to match."""
+_SIEVES = Sieves(tuple(_SIGNS.values()))
+_PATTERNS = tuple(_SIGNS)
+
+
+def _held(text: str) -> frozenset[re.Pattern[str]]:
+    found = _SIEVES.matching(text)
+    return frozenset(_PATTERNS if found is None else (_PATTERNS[number] for number in found))
+
+
 _ORDER = re.compile(
     r"(?:\b(?:run|execute|exec|type|enter|use|paste|invoke|issue|perform|call|launch|start|do|via|with|by|command|then|always|must|please|first|now|just|need to|bash|shell"
     r"|terminal|step \d)\b[\w ,]{0,30}[:\s\"'(`]{1,6})$",
@@ -96,30 +114,36 @@ _TRIGGER_WORDS = JUDGED | frozenset(
         "strings sysctl systemctl tail tar tee telnet terraform truncate ufw unlink unset useradd usermod vi vim wget wipefs xmrig yarn zip zsh ",
     )
 )
+_TRIGGER_RUNS = frozenset(run for word in _TRIGGER_WORDS for run in re.findall(r"[a-z]+", word.lower()))
 _TRIGGER_SIGN = re.compile(r"/dev/(?:tcp|udp|sd|nvme|hd)|>>?\s{0,3}[~/.]|\bmkfs")
 _TOKEN = re.compile(r"[\w.-]+")
 
 
 def find(text: str) -> Iterator[Hit]:
     """Commands of `text` that should not be kept, each weighted by what it does and by where it stands."""
-    if _TRIGGER_WORDS.isdisjoint(_TOKEN.findall(text)) and not _TRIGGER_SIGN.search(text):
-        return
+    if _TRIGGER_RUNS.isdisjoint(words_of(fold(text))) or _TRIGGER_WORDS.isdisjoint(_TOKEN.findall(text)):
+        if ("/dev/" not in text and ">" not in text and "mkfs" not in text) or not _TRIGGER_SIGN.search(text):
+            return
+    held = _held(text)
     lines = [line for line in text.strip().splitlines() if line.strip() and not line.lstrip().startswith(("#", "```"))]
     if lines and len(lines) <= _MOST_LINES_ALONE and all(_is_command_line(_PROMPT.sub("", line)) for line in lines):
         for match in re.finditer(r"[^\n]+", text):
             yield from _as_hits(_PROMPT.sub("", match.group(0)).strip("` "), match.start(), match.end(), 1.0)
         return
-    fences = [*_FENCE.finditer(text)]
+    fences = [*_FENCE.finditer(text)] if "```" in text or "~~~" in text else []
     fenced = _Spans(fences)
     quoted = [
-        match for match in _INLINE.finditer(text) if _is_command_line(match.group(1)) and match.start() not in fenced
+        match
+        for match in (_INLINE.finditer(text) if text.count("`") > 1 else ())
+        if _is_command_line(match.group(1)) and match.start() not in fenced
     ]
     inline = _Spans(quoted)
     yield from _in_fences(fences)
-    yield from _in_code(text)
+    yield from _in_code(text, held)
     for match in quoted:
         yield from _as_hits(match.group(1), match.start(), match.end(), _standing(text, match.start(), match.end()))
-    yield from _on_lines(text, lambda at: at in fenced or at in inline, alone=len(lines) <= 1)
+    embedded = _EMBEDDED in held
+    yield from _on_lines(text, lambda at: at in fenced or at in inline, alone=len(lines) <= 1, embedded=embedded)
 
 
 def _in_fences(fences: Iterable[re.Match[str]]) -> Iterator[Hit]:
@@ -134,17 +158,17 @@ def _in_fences(fences: Iterable[re.Match[str]]) -> Iterator[Hit]:
                 yield from _as_hits(line, at, at + len(row.group(0)), 0.0)
 
 
-def _in_code(text: str) -> Iterator[Hit]:
+def _in_code(text: str, held: frozenset[re.Pattern[str]]) -> Iterator[Hit]:
     """Commands that a field of a tool call or a call in a program carries."""
-    for match in _FIELD.finditer(text):
+    for match in _FIELD.finditer(text) if _FIELD in held else ():
         yield from _as_hits(match.group(1).replace('\\"', '"'), match.start(), match.end(), 1.0)
-    for match in _CALL.finditer(text):
+    for match in _CALL.finditer(text) if _CALL in held else ():
         yield from _as_hits(match.group(2), match.start(), match.end(), 0.5)
-    for match in _CALL_LIST.finditer(text):
+    for match in _CALL_LIST.finditer(text) if _CALL_LIST in held else ():
         yield from _as_hits(re.sub(r"[\"',]+", " ", match.group(1)), match.start(), match.end(), 0.5)
 
 
-def _on_lines(text: str, is_covered: Callable[[int], bool], *, alone: bool) -> Iterator[Hit]:
+def _on_lines(text: str, is_covered: Callable[[int], bool], *, alone: bool, embedded: bool) -> Iterator[Hit]:
     """Lines that are commands, and commands in the midst of a line; `alone` is the text's only line."""
     position = 0
     for text_line in text.splitlines(keepends=True):
@@ -157,7 +181,7 @@ def _on_lines(text: str, is_covered: Callable[[int], bool], *, alone: bool) -> I
             end = start + len(text_line.rstrip())
             yield from _as_hits(line.strip(), start, end, 1.0 if alone and not prompted else 0.0)
             continue
-        for match in _EMBEDDED.finditer(text_line):
+        for match in _EMBEDDED.finditer(text_line) if embedded else ():
             at = start + match.start()
             if not is_covered(at):
                 line = re.split(r"(?<=[\w/~*])[.!?](?:\s|$)", match.group(0), maxsplit=1)[0]

@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from perpetual_immune.rules.hit import Hit, negated, reported
+from perpetual_immune.rules.index import places_of
 from perpetual_immune.rules.needles import Rule
+from perpetual_redaction.vocabulary import words_of
 
 _VERBS: dict[str, str] = {
     "send": "give hand reveal tell show send email mail forward share upload transmit export transfer text message submit dm deliver relay fax leak post exfiltrate report disclose reveal cc bcc sell",
@@ -46,7 +48,6 @@ for _kind, _words in _VERBS.items():
     for _word in dict.fromkeys(_words.split()):
         _KINDS.setdefault(_word, []).append(_kind)
 
-_WORD = re.compile(r"[a-z]+")
 _LEAD = re.compile(
     r"(?:\A|[.!?:;>\])}\"'“”*`~|#\n\u2022][ \t]{0,4}(?:[-*+\u2022] {1,3}|\d{1,2}[.)] {1,3})?|^[ \t]{0,8}(?:[-*+>] {1,3}|\d{1,2}[.)] {1,3})?"
     r"|\b(?:please|kindly|and|then|also|now|must|should|shall|always|just|simply|first|second|third|next|finally|afterwards|immediately|silently|secretly|quietly|covertly|automatically|subsequently"
@@ -159,17 +160,17 @@ def find(low: str) -> Iterator[Hit]:
     """Yields orders of harmful deeds in folded text, at most one of each rule."""
     seen: set[str] = set()
     tried = 0
-    for word in _WORD.finditer(low):
-        kinds = _KINDS.get(word.group())
-        if kinds is None:
-            continue
-        start = word.start()
+    verbs = words_of(low) & _KINDS.keys()
+    if not verbs:
+        return
+    for start, word in places_of(low, verbs):
         if not _LEAD.search(low, max(0, start - _LEAD_CHARS), start):
             continue
         tried += 1
         if tried > _MOST_VERBS:
             return
-        end = word.end()
+        kinds = _KINDS[word]
+        end = start + len(word)
         limit = min(len(low), end + _CLAUSE_CHARS)
         stop = _CLAUSE_END.search(low, end, limit)
         clause = low[end : stop.start() if stop is not None else limit]

@@ -11,7 +11,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
+from perpetual_immune.rules.index import numbered
 from perpetual_immune.rules.needles import Rule
 
 STRONG = 3.0
@@ -84,17 +86,20 @@ _NEGATED = re.compile(
     re.I,
 )
 _QUOTES = "\"'`“”‘’«»„「」"
-_SUBJECT = re.compile(
+_SUBJECT = Rule(
     r"\b(?:prompt.injection|jailbreak\w*|red.?team\w*|adversarial|attackers?|attacks?|vulnerabilit\w+|mitigat\w+|owasp|threat model"
-    r"|malicious|exploit\w*|payloads?|detector|classifier|scanner|guardrails?|sanitiz\w+|sanitis\w+|untrusted)\b",
-    re.I,
+    r"|malicious|exploit\w*|payloads?|detector|classifier|scanner|guardrails?|sanitiz\w+|sanitis\w+|untrusted)\b"
 )
+_SUBJECTS = numbered([_SUBJECT])
+_SUBJECT_CHARS = 8_000
+_FEWEST_SUBJECTS = 3
 
 
 def reported(text: str, start: int, end: int) -> bool:
     """Returns whether the match at `[start, end)` is mentioned, not said: after a term of the trade, or quoted."""
     before = text[max(0, start - 90) : start]
-    if _REPORTING.search(before):
+    stop = max(before.rfind("."), before.rfind("!"), before.rfind("?"), before.rfind("\n"))
+    if _REPORTING.search(before, 0 if before.endswith("e.g.", 0, stop + 1) else stop + 1):
         return True
     opening = before[-2:].strip()
     if opening and opening[-1] in _QUOTES and any(mark in text[end : end + 80] for mark in _QUOTES):
@@ -108,6 +113,7 @@ def negated(text: str, start: int) -> bool:
 
 
 @lru_cache(maxsize=8)  # every category asks about the same few views
-def about_security(text: str) -> bool:
-    """Returns whether the whole text discusses attacks (at least three terms of the trade, and does not shout them)."""
-    return len(_SUBJECT.findall(text[:8000])) >= 3
+def about_security(low: str) -> bool:
+    """Returns whether the whole folded text discusses attacks (at least three terms of the trade, and does not shout them)."""
+    terms = [match for _, matches in _SUBJECTS.found(low) for match in islice(matches, _FEWEST_SUBJECTS)]
+    return len(terms) >= _FEWEST_SUBJECTS and terms[-1].end() <= _SUBJECT_CHARS

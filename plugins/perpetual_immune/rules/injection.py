@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from perpetual_immune.rules.families import PLAIN, SQUEEZED
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, reported
 from perpetual_immune.rules.languages import OVERRIDE_INDEXES, PHRASE_INDEXES, not_in_that_language
+from perpetual_immune.rules.needles import Rule
 
 _NEGATABLE = frozenset({"override", "disclosure", "exfiltration", "coercion", "hidden"})
 
@@ -26,10 +27,9 @@ def find(text: str, *, squeezed: bool = False) -> Iterator[Hit]:
     """Yields evidence of instructions aimed at a reader of the memory."""
     low = fold(text)
     if squeezed:
-        for rule in SQUEEZED.candidates(low):
-            if rule.squeezed is not None:
-                for match in rule.squeezed.expression.finditer(low):
-                    yield Hit(rule.rule, rule.family, rule.weight, match.start(), match.end())
+        for rule, matches in SQUEEZED.found(low):
+            for match in matches:
+                yield Hit(rule.rule, rule.family, rule.weight, match.start(), match.end())
         return
     discussed = 1.0 if about_security(low) else 0.0
     yield from _foreign(low, discussed)
@@ -37,8 +37,8 @@ def find(text: str, *, squeezed: bool = False) -> Iterator[Hit]:
         if discussed < 1.5:
             yield Hit("persona-named", "role", 1.5 - discussed, match.start(), match.end())
             break
-    for rule in PLAIN.candidates(low):
-        for number, match in enumerate(rule.plain.expression.finditer(low)):
+    for rule, matches in PLAIN.found(low):
+        for number, match in enumerate(matches):
             if number >= _PER_PATTERN:
                 break
             if rule.family in _NEGATABLE and negated(low, match.start()):
@@ -48,7 +48,7 @@ def find(text: str, *, squeezed: bool = False) -> Iterator[Hit]:
                 yield Hit(rule.rule, rule.family, rule.weight - lowered, match.start(), match.end())
 
 
-_FOREIGN_SUBJECT = re.compile(
+_FOREIGN_SUBJECT = Rule(
     r"attaqu|ataque|attacc|angriff|aanval|\binjec|inyecc|inje[çc]|iniezion|injekt|атак|инъекц|攻击|攻撃|注入|インジェクション|공격|هجوم|saldırı|exemple|ejemplo|beispiel|esempio|exemplo|"
     r"phrase|frase|satz\b|wort\b|пример|фраз|例えば|例如|예를 들어|detect|erkenn|d[ée]tect|rilev|обнаруж|检测|検出"
 )
@@ -61,15 +61,16 @@ _QUOTE_MARKS = "\"'`“”‘’«»„「」『』"
 
 def _foreign(low: str, discussed: float) -> Iterator[Hit]:
     found: list[tuple[str, str, float, int, int]] = []
+    twin = low
     low = low.replace("\n\n", "..").replace("\n", " ")  # a sentence may run over lines, not over paragraphs
     for number in range(1 if low.isascii() else 2):
-        for language, rule, prior in OVERRIDE_INDEXES[number].candidates(low):
-            match = rule.expression.search(low)
+        for (language, _, prior), matches in OVERRIDE_INDEXES[number].found(low, twin):
+            match = next(matches, None)
             if match is not None:
                 sweeping = prior.search(low[max(0, match.start() - 12) : match.end() + 24]) is not None
                 found.append((language, "override", 3.0 if sweeping else 2.0, *match.span()))
-        for language, family, weight, rule in PHRASE_INDEXES[number].candidates(low):
-            match = rule.expression.search(low)
+        for (language, family, weight, _), matches in PHRASE_INDEXES[number].found(low, twin):
+            match = next(matches, None)
             if match is not None:
                 found.append((language, family, weight, *match.span()))
     for language, family, weight, start, end in found:

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from itertools import chain, groupby, islice
 
 from perpetual_immune.rules.hit import Hit, phrase
-from perpetual_immune.rules.needles import Rule, RuleIndex
+from perpetual_immune.rules.index import numbered
+from perpetual_immune.rules.needles import Rule
 
 MAX_SENTENCE_CHARS = 400
 """A longer sentence is read in pieces of this length."""
@@ -154,7 +155,7 @@ FEATURES: tuple[tuple[str, Rule], ...] = tuple(
     for name, source in sorted(_FEATURES, key=lambda row: _COMMON.index(row[0]) if row[0] in _COMMON else -1)
 )
 
-_INDEX = RuleIndex([rule for _, rule in FEATURES])
+_INDEX = numbered([rule for _, rule in FEATURES])
 
 COMBINATIONS: tuple[tuple[str, str, float, frozenset[str]], ...] = tuple(
     (rule, family, weight, frozenset(names.split()))
@@ -234,15 +235,15 @@ _RESEARCH = re.compile(
 def find(low: str) -> Iterator[Hit]:
     """Yields what folded text says to a judge, each rule once per two sentences."""
     spans: dict[str, list[tuple[int, int]]] = {}
-    present = set(_INDEX.candidates(low))
-    maybe = {name for number, (name, _) in enumerate(FEATURES) if number in present}
+    present = dict(_INDEX.found(low))
+    maybe = {FEATURES[number][0] for number in present}
     possible = [row for row in COMBINATIONS if row[3] <= maybe]
     for name, numbered in groupby(enumerate(FEATURES), key=lambda row: row[1][0]):
         if not possible:
             return
         if name not in maybe or not any(name in row[3] for row in possible):
             continue
-        matches = chain.from_iterable(rule.finditer(low) for at, (_, rule) in numbered if at in present)
+        matches = chain.from_iterable(present[at] for at, _ in numbered if at in present)
         found = sorted(match.span() for match in islice(matches, _PER_FEATURE))
         if found:
             spans[name] = found

@@ -8,20 +8,35 @@ in which the rules are written is understood; where in doubt there are no needle
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from perpetual_immune.rules.sieve import Sieve
+from perpetual_redaction.vocabulary import EDGE
 
 MIN_NEEDLE_CHARS = 2
-GRAM_CHARS = (4,)
-"""Lengths of the pieces of a text by which `RuleIndex` finds rules; a needle is filed under one of its pieces."""
+MOST_STRINGS = 40
+"""Alternatives spelt out; a pattern with more is read in parts."""
+MOST_HEADS = 240
+"""Words with which a match may begin; a pattern with more is looked for by its automaton."""
+FEW_LETTERS = 4
+"""Letters of a set that are spelt out."""
+MOST_FALSE_STARTS = 16
+"""Places at which a match may begin and does not, after which the pattern itself looks for the next one."""
 _QUANTIFIER = re.compile(r"[*+?]\??|\{\d*,?\d*\}\??")
 _LITERAL_ESCAPE = re.compile(r"[^A-Za-z0-9]")
-_GROUP_START = re.compile(r"\((?:\?(?:[:=!]|<[=!]|[a-z-]+:))?")
+_LITERAL_RUN = re.compile(r"[^\W_]{1,80}(?![?*+{])(?<![?*+{])|[^\W_](?=[?*+{])")
+_LOOK = re.compile(r"\(\?<?[=!]")
+_GROUP_START = re.compile(r"\((?:\?(?:[:=!]|<[=!]|[a-z-]+:|P<\w+>))?")
+_CODED = re.compile(r"\\[xuUN]")  # a letter that is not seen as one
+_EDGE_ESCAPES = "bsdnrtAZ"
+"""Escapes that match no letter: next to them a word begins or ends."""
+_EDGE_ESCAPE = re.compile(r"\\(?:[sdnrt]|[^A-Za-z0-9])")
+_EMPTY = frozenset({""})
+_EDGES = frozenset({EDGE})
 
-Needles = frozenset[str] | None
+Strings = frozenset[str] | None
 
 
 @dataclass(frozen=True)
@@ -32,156 +47,188 @@ class Rule:
 
     @cached_property
     def needles(self) -> tuple[tuple[str, ...], ...]:
-        """Returns groups of needles: every match holds one of each; small groups come first, as they refuse soonest."""
+        """Returns groups of needles, the rarest first: every match holds one of each; `EDGE` is where a word ends."""
         return _needles(self.source)
+
+    @cached_property
+    def heads(self) -> frozenset[str] | None:
+        """Returns the words with which every match begins, of which an end may be missing; None where unknown."""
+        return _heads(self.source)
 
     @cached_property
     def expression(self) -> re.Pattern[str]:
         """Returns the compiled pattern: all of them cost a start 150 ms, and few texts hold the needles of many."""
         return re.compile(self.source)
 
-    def possible(self, low: str) -> bool:
-        """Returns whether `low` holds a needle of every group."""
-        for group in self.needles:  # plain loops: this runs hundreds of times per text
-            for needle in group:
-                if needle in low:
-                    break
-            else:
-                return False
-        return True
+    @cached_property
+    def sieve(self) -> Sieve:
+        """Returns the automaton that refuses texts which the pattern cannot match."""
+        return Sieve(self.source)
 
     def finditer(self, low: str) -> Iterator[re.Match[str]]:
-        """Finds matches as `re.Pattern.finditer`."""
-        return self.expression.finditer(low) if self.possible(low) else iter(())
+        """Finds matches as `re.Pattern.finditer`; the automaton says where to look."""
+        if not self.sieve.may_match(low):
+            return
+        position = false_starts = 0
+        while false_starts < MOST_FALSE_STARTS:
+            start = self.sieve.first(low, position)
+            if start is None:
+                break
+            if start < 0:
+                return
+            match = self.expression.match(low, start)
+            if match is None or match.end() == start:
+                false_starts += 1
+                position = start + 1
+            else:
+                position = match.end()
+                yield match
+        yield from self.expression.finditer(low, position)
+
+    def at(self, low: str, positions: Iterable[int]) -> Iterator[re.Match[str]]:
+        """Finds matches as `finditer`, when they can only begin at the positions, which are in order."""
+        end = 0
+        for position in positions:
+            if position >= end:
+                match = self.expression.match(low, position)
+                if match is not None:
+                    end = match.end()
+                    yield match
 
     def search(self, low: str) -> re.Match[str] | None:
         """Searches as `re.Pattern.search`."""
-        return self.expression.search(low) if self.possible(low) else None
-
-
-class RuleIndex:
-    """Many rules at once: one pass over a text leaves the few whose needles it may hold."""
-
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        """Files each rule under a piece of every needle of its most telling group."""
-        self._rules = rules
-        self._sieve = Sieve([rule.source for rule in rules])
-        self._always: list[int] = []
-        self._filed: dict[int, dict[str, list[int]]] = {size: {} for size in GRAM_CHARS}
-        self._built = False
-
-    def _build(self) -> None:
-        for number, rule in enumerate(self._rules):
-            size = next((size for size in GRAM_CHARS if any(min(map(len, group)) >= size for group in rule.needles)), 0)
-            if not size:
-                self._always.append(number)
-                continue
-            group = min((group for group in rule.needles if min(map(len, group)) >= size), key=len)
-            for needle in group:
-                self._filed[size].setdefault(needle[-size:], []).append(number)
-        self._built = True
-
-    def candidates(self, low: str) -> list[int]:
-        """Returns the numbers of the rules that folded text may match, in order."""
-        sifted = self._sieve.candidates(low)
-        if sifted is not None:
-            return sifted
-        if not self._built:
-            self._build()
-        found = set(self._always)
-        for size, filed in self._filed.items():
-            for piece in filed.keys() & _pieces(low, size):
-                found.update(filed[piece])
-        return sorted(found)
-
-
-@lru_cache(maxsize=4)  # every category asks about the same view
-def _pieces(low: str, size: int) -> frozenset[str]:
-    return frozenset([low[at : at + size] for at in range(len(low) - size + 1)])
+        return next(self.finditer(low), None)
 
 
 def _needles(source: str) -> tuple[tuple[str, ...], ...]:
-    """Returns the needles of a pattern; more specific ones are left out where a shorter one covers them."""
+    """Returns the groups of needles of a pattern, the rarest first; in a group, a longer one that holds another goes."""
     groups: list[frozenset[str]] = []
-    needles, end = _sequence(source, 0, groups)
-    if end < len(source):  # alternatives at the top: what they have in common is one group
-        needles, _ = _alternation(source, 0)
-        groups = [] if needles is None else [needles]
-    return tuple(sorted((_shortest(group) for group in groups), key=_cost))
+    if _CODED.search(source):
+        return ()
+    strings, end = _alternation(source, 0, groups)
+    assert end == len(source), f"a bracket is closed that was not opened, at {end} of {source!r}"
+    if strings is not None:
+        _offer(strings, groups)
+    return tuple(sorted(set(map(_shortest, groups)), key=cost))
+
+
+def cost(group: tuple[str, ...]) -> float:
+    """Returns about how many texts hold a needle of the group: few and long ones are rare."""
+    return sum(4.0 ** -len(needle) for needle in group)
 
 
 def _shortest(group: frozenset[str]) -> tuple[str, ...]:
     return tuple(sorted(needle for needle in group if not any(other != needle and other in needle for other in group)))
 
 
-def _cost(group: tuple[str, ...]) -> tuple[int, int]:
-    return len(group), -min(map(len, group))
+def _offer(strings: frozenset[str], groups: list[frozenset[str]]) -> None:
+    """Adds the strings as a group where each is telling."""
+    if all(len(string.strip(EDGE)) >= MIN_NEEDLE_CHARS for string in strings):
+        groups.append(strings)
 
 
-def _better(first: Needles, second: Needles) -> Needles:
-    if first is None or second is None:
-        return second if first is None else first
-    return max(first, second, key=lambda needles: (min(4, min(map(len, needles))), -len(needles)))
+def _alternation(source: str, position: int, groups: list[frozenset[str]]) -> tuple[Strings, int]:
+    """Returns all that the alternation at `position` may match, None where that is not known, and its end.
 
-
-def _usable(needles: Needles) -> Needles:
-    return needles if needles and min(map(len, needles)) >= MIN_NEEDLE_CHARS else None
-
-
-def _alternation(source: str, position: int) -> tuple[Needles, int]:
-    """Returns the needles of the alternation at `position`, and its end (its closing bracket or the text's end)."""
-    branches: list[Needles] = []
+    Adds to `groups` what every match of it holds.
+    """
+    branches: list[Strings] = []
+    telling: list[frozenset[str] | None] = []
     while True:
-        needles, position = _sequence(source, position)
-        branches.append(needles)
+        of_branch: list[frozenset[str]] = []
+        strings, position = _sequence(source, position, of_branch)
+        branches.append(strings)
+        if strings is not None:
+            _offer(strings, of_branch)
+        telling.append(min(of_branch, key=lambda group: cost(tuple(group)), default=None))
         if position >= len(source) or source[position] == ")":
             break
         position += 1
-    if any(branch is None for branch in branches):
-        return None, position
-    return frozenset().union(*(branch for branch in branches if branch is not None)), position
+    if len(branches) == 1:
+        groups += of_branch if branches[0] is None else ()
+        return branches[0], position
+    if None not in branches:
+        union = frozenset().union(*(branch for branch in branches if branch is not None))
+        if len(union) <= MOST_STRINGS:
+            return union, position
+    if None not in telling:
+        groups.append(frozenset().union(*(group for group in telling if group is not None)))
+    return None, position
 
 
-def _sequence(source: str, position: int, groups: list[frozenset[str]] | None = None) -> tuple[Needles, int]:
-    """Returns the best needles of the sequence at `position`, and its end; adds all usable ones to `groups`."""
-    best: Needles = None
-    run = ""
-
-    def offer(needles: Needles) -> None:
-        nonlocal best
-        usable = _usable(needles)
-        best = _better(best, usable)
-        if groups is not None and usable is not None:
-            groups.append(usable)
-
+def _sequence(source: str, position: int, groups: list[frozenset[str]]) -> tuple[Strings, int]:
+    """Returns all that the sequence at `position` may match, None where that is not known, and its end."""
+    strings = _EMPTY
+    whole = True
     while position < len(source) and source[position] not in "|)":
-        char = source[position]
-        atom: Needles = None
-        literal = ""
-        if char == "[":
-            position = _class_end(source, position)
-        elif char == "(":
-            atom, position = _group(source, position)
-        elif char == "\\":
-            literal = source[position + 1] if _LITERAL_ESCAPE.match(source[position + 1]) else ""
-            position += 2
-        else:
-            literal = "" if char in ".^$" else char
-            position += 1
+        of_atom: list[frozenset[str]] = []
+        atom, position = _atom(source, position, of_atom)
         quantifier = _QUANTIFIER.match(source, position)
-        optional = False
         if quantifier is not None:
             position = quantifier.end()
-            optional = quantifier.group()[0] in "*?" or quantifier.group().startswith(("{0", "{,"))
-        if literal and quantifier is None:
-            run += literal
+            kind = quantifier.group()
+            if kind[0] == "?":
+                atom, of_atom = None if atom is None else atom | _EMPTY, []
+            elif kind[0] == "*" or kind.startswith(("{0", "{,")):
+                atom, of_atom = None, []
+            elif atom != _EDGES:  # once or more: the first of them is there
+                if atom is not None:
+                    _offer(atom, of_atom)
+                atom = None
+        groups += of_atom
+        joined = None if atom is None else frozenset(_joined(one, other) for one in strings for other in atom)
+        if joined is not None and len(joined) <= MOST_STRINGS:
+            strings = joined
             continue
-        offer(frozenset({run + literal} if literal and not optional else {run}))
-        run = ""
-        if not optional:
-            offer(atom)
-    offer(frozenset({run}))
-    return best, position
+        _offer(strings, groups)
+        strings, whole = _EMPTY if atom is None else atom, False
+    if whole:
+        return strings, position
+    _offer(strings, groups)
+    return None, position
+
+
+def _joined(one: str, other: str) -> str:
+    return one + (other[1:] if other[:1] == EDGE == one[-1:] else other)
+
+
+def _atom(source: str, position: int, groups: list[frozenset[str]]) -> tuple[Strings, int]:
+    """Returns all that the atom at `position` may match, None where that is not known, and its end."""
+    run = _LITERAL_RUN.match(source, position)
+    if run is not None:
+        return frozenset({run.group()}), run.end()
+    char = source[position]
+    if char == "(":
+        header = _GROUP_START.match(source, position)
+        assert header is not None
+        looks = header.group().endswith(("=", "!"))
+        inner: list[frozenset[str]] = []
+        strings, end = _alternation(source, header.end(), inner)
+        if looks:  # it requires nothing here
+            return _EMPTY, end + 1
+        groups += inner
+        return strings, end + 1
+    if char == "[":
+        end = _class_end(source, position)
+        return _of_class(source[position + 1 : end - 1]), end
+    if char == "\\":
+        escaped = source[position + 1]
+        if _LITERAL_ESCAPE.match(escaped):
+            return frozenset({escaped}), position + 2
+        return _EDGES if escaped in _EDGE_ESCAPES else None, position + 2
+    if char in "^$":
+        return _EDGES, position + 1
+    return (None if char == "." else frozenset({char})), position + 1
+
+
+def _of_class(members: str) -> Strings:
+    """Returns what a set of characters is for a word: its edge if no letter is in it, one of few letters, or unknown."""
+    if members.startswith("^"):
+        return None
+    if members.isalpha() and len(members) <= FEW_LETTERS:
+        return frozenset(members)
+    plain = _EDGE_ESCAPE.sub("", members)
+    return None if any(char.isalpha() or char == "\\" for char in plain) else _EDGES
 
 
 def _class_end(source: str, position: int) -> int:
@@ -195,10 +242,66 @@ def _class_end(source: str, position: int) -> int:
     return position + 1
 
 
-def _group(source: str, position: int) -> tuple[Needles, int]:
-    """Returns the needles of the group at `position`; a look-around requires nothing."""
-    header = _GROUP_START.match(source, position)
-    assert header is not None
-    needles, end = _alternation(source, header.end())
-    looks = header.group().endswith(("=", "!"))
-    return (None if looks else needles), end + 1
+def _heads(source: str) -> frozenset[str] | None:
+    """Returns the words, from their edge on, with which every match of a pattern begins."""
+    if _CODED.search(source):
+        return None
+    heads, _ = _heads_of_alternation(source, 0)
+    if heads is None:
+        return None
+    words = [_HEAD.match(head) for head in heads]
+    if any(word is None for word in words):
+        return None
+    return frozenset(word.group(1) + (EDGE if word.group(2) else "") for word in words if word is not None)
+
+
+_HEAD = re.compile(rf"{EDGE}([^\W\d_]{{2,}}|[^\W\d_](?=[^a-z]))([^a-z]?)")
+
+
+def _heads_of_alternation(source: str, position: int, *, edged: bool = False) -> tuple[Strings, int]:
+    heads: set[str] | None = set()
+    while True:
+        of_branch = _heads_of_sequence(source, position, edged=edged)
+        heads = None if heads is None or of_branch is None else heads | of_branch
+        _, position = _sequence(source, position, [])
+        if position >= len(source) or source[position] == ")":
+            break
+        position += 1
+    return None if heads is None or len(heads) > MOST_HEADS else frozenset(heads), position
+
+
+def _heads_of_sequence(source: str, position: int, *, edged: bool) -> Strings:
+    strings = _EMPTY
+    while position < len(source) and source[position] not in "|)":
+        start = position
+        atom, position = _atom(source, position, [])
+        if strings in (_EMPTY, _EDGES):  # what stands before the word would belong to the match
+            if source[start] == "(" and not _LOOK.match(source, start):
+                atom = None
+            elif source.startswith("\\b", start):
+                edged = True
+            elif not edged or not source[start].isalpha():
+                return None
+        quantifier = _QUANTIFIER.match(source, position)
+        kind = "" if quantifier is None else quantifier.group()
+        position += len(kind)
+        if atom is None and source[start] == "(":
+            header = _GROUP_START.match(source, start)
+            assert header is not None
+            atom, _ = _heads_of_alternation(source, header.end(), edged=edged)
+            last = True
+        else:
+            last = kind[:1] in ("*", "+", "{")
+        if kind[:1] in ("*", "?") or kind.startswith(("{0", "{,")):
+            if atom is None or last:
+                return strings if all(len(string) > 1 for string in strings) else None
+            atom = atom | _EMPTY
+        if atom is None:
+            return strings
+        joined = frozenset(_joined(one, other) for one in strings for other in atom)
+        if len(joined) > MOST_HEADS:
+            return strings
+        strings = joined
+        if last:
+            return strings
+    return strings

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator
 
 from perpetual_immune.rules.hit import Hit, fold, negated, pattern, reported
-from perpetual_immune.rules.needles import Rule, RuleIndex
+from perpetual_immune.rules.index import numbered
+from perpetual_immune.rules.needles import Rule
 
 _SOCKET = pattern(
     r"socket\.socket\(|TCPSocket|fsockopen|IO::Socket|use Socket|net\.Socket|net\.connect|new Socket\(|Net\.Sockets\.TCPClient|TCPClient\(|/inet/tcp/"
@@ -241,7 +242,8 @@ SIGNATURES: tuple[tuple[str, str, float, Rule], ...] = tuple(
         ),
     )
 )
-_INDEX = RuleIndex([row[3] for row in SIGNATURES])
+_INDEX = numbered([row[3] for row in SIGNATURES])
+_SOCKETS = numbered([_SOCKET])
 _CODE_LIKE = re.compile(
     r"[;{}()|&<>$`\\'=@]|\.\./|/dev/|:\\\\|--|-\w|\b(?:drop|truncate|delete|update|mimikatz|xmrig|vssadmin|powershell|cmd|format|stratum)\b"
 )
@@ -252,7 +254,7 @@ def find(text: str) -> Iterator[Hit]:
     low = fold(text)
     if not _CODE_LIKE.search(low):
         return
-    socket = _SOCKET.search(low)
+    socket = next((match for _, matches in _SOCKETS.found(low) for match in matches), None)
     if socket is not None:
         spawn = _SPAWN.search(low)
         if spawn is not None and abs(spawn.start() - socket.start()) < 900 and _ADDRESS.search(low):
@@ -263,9 +265,9 @@ def find(text: str) -> Iterator[Hit]:
                 min(socket.start(), spawn.start()),
                 max(socket.end(), spawn.end()),
             )
-    for chosen in _INDEX.candidates(low):
-        rule, family, weight, expression = SIGNATURES[chosen]
-        match = expression.search(low)
+    for chosen, matches in _INDEX.found(low):
+        rule, family, weight, _ = SIGNATURES[chosen]
+        match = next(matches, None)
         if match is None or negated(low, match.start()):
             continue
         lowered = 1.5 if reported(low, match.start(), match.end()) else 0.0

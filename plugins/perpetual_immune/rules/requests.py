@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 from perpetual_immune.rules import deeds
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, phrase, reported
-from perpetual_immune.rules.needles import Rule, RuleIndex
+from perpetual_immune.rules.index import numbered
+from perpetual_immune.rules.needles import Rule
 
 _ORDER = (
     r"(?:^|[\n.!?:;>\])\"'*] {0,3}|\b(?:please|now|then|must|should|shall|and|to|also|you|just|first|next|immediately|silently|always|can|could|will|instead|simply|quietly|"
@@ -176,7 +177,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
 
 
 PATTERNS: tuple[tuple[str, str, float, Rule], ...] = tuple(
-    (rule, family, weight, phrase(source)) for rule, family, weight, source in _rows()
+    (rule, family, weight, phrase(rf"\b(?:{source})")) for rule, family, weight, source in _rows()
 )
 # Each of these is common on its own; an errand put in front of the reader's real work, together with a peek at secrets,
 # an unasked program or a hook, is how a planted note in a repository makes an agent act.
@@ -233,8 +234,8 @@ ERRANDS: tuple[tuple[str, str, float, Rule], ...] = tuple(
         ),
     )
 )
-_INDEX = RuleIndex([row[3] for row in PATTERNS])
-_ERRAND_INDEX = RuleIndex([row[3] for row in ERRANDS])
+_INDEX = numbered([row[3] for row in PATTERNS])
+_ERRAND_INDEX = numbered([row[3] for row in ERRANDS])
 _ORDER_BEFORE = re.compile(_ORDER.replace(r"(?:^|", r"(?:\A|") + r"$")
 
 
@@ -242,16 +243,16 @@ def find(text: str) -> Iterator[Hit]:
     """Orders in prose to misuse a tool."""
     low = fold(text)
     discussed = 1.0 if about_security(low) else 0.0
-    for chosen in _ERRAND_INDEX.candidates(low):
-        rule, family, weight, expression = ERRANDS[chosen]
-        found = expression.search(low)
+    for chosen, matches in _ERRAND_INDEX.found(low):
+        rule, family, weight, _ = ERRANDS[chosen]
+        found = next(matches, None)
         if found is not None and not discussed:
             yield Hit(rule, family, weight, found.start(), found.end())
     if not discussed:
         yield from deeds.find(low)
-    for chosen in _INDEX.candidates(low):
-        rule, family, weight, expression = PATTERNS[chosen]
-        for match in expression.finditer(low):
+    for chosen, matches in _INDEX.found(low):
+        rule, family, weight, _ = PATTERNS[chosen]
+        for match in matches:
             before = low[max(0, match.start() - 24) : match.start()]
             if not _ORDER_BEFORE.search(before) or negated(low, match.start()):
                 continue

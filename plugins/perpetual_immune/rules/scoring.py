@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from perpetual_immune.rules import judging
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, pattern, phrase, reported
 from perpetual_immune.rules.literals import literal_answers
-from perpetual_immune.rules.needles import Rule, RuleIndex
+from perpetual_immune.rules.index import numbered
+from perpetual_immune.rules.needles import Rule
 
 LITERAL_POINTS_REJECT = 2.9
 LITERAL_POINTS_SUSPECT = 2.5
@@ -219,7 +220,7 @@ _CODE_SIGN = re.compile(
     re.M,
 )
 
-_HANDS_OUT = re.compile(
+_HANDS_OUT = Rule(
     r"\breturn\b|\bprint|\bwrite\(|\becho\b|cout|console\.log|=>|\bappend\(|\b(?:ans|res|result|answer|output|out) ?="
 )
 """What every code with answers in it holds; most notes are spared the parser."""
@@ -290,8 +291,8 @@ def _code_blocks(text: str) -> Iterator[tuple[int, int, str]]:
         yield 0, len(text), text
 
 
-_INDEX = RuleIndex([row[3] for row in PATTERNS])
-_CODE_INDEX = RuleIndex([row[2] for row in TAMPERING_CODE])
+_INDEX = numbered([row[3] for row in PATTERNS])
+_CODE_INDEX = numbered([row[2] for row in TAMPERING_CODE])
 
 
 def find(text: str) -> Iterator[Hit]:
@@ -303,9 +304,9 @@ def find(text: str) -> Iterator[Hit]:
         if points >= LITERAL_POINTS_SUSPECT:
             yield Hit("literal-answers", "literal", 3.0 if points >= LITERAL_POINTS_REJECT else 2.0, start, end)
     low = fold(text)
-    for chosen in _CODE_INDEX.candidates(low):
-        rule, weight, expression = TAMPERING_CODE[chosen]
-        found = expression.search(low)
+    for chosen, matches in _CODE_INDEX.found(low):
+        rule, weight, _ = TAMPERING_CODE[chosen]
+        found = next(matches, None)
         if found is not None and not negated(low, found.start()):
             lowered = 1.5 if reported(low, found.start(), found.end()) else 0.0
             yield Hit(rule, "tamper-code", weight - lowered, found.start(), found.end())
@@ -314,9 +315,9 @@ def find(text: str) -> Iterator[Hit]:
         lowered = discussed + (1.5 if reported(low, hit.start, hit.end) else 0.0)
         if hit.weight > lowered:
             yield Hit(hit.rule, hit.family, hit.weight - lowered, hit.start, hit.end)
-    for chosen in _INDEX.candidates(low):
-        rule, family, weight, expression = PATTERNS[chosen]
-        for number, match in enumerate(expression.finditer(low)):
+    for chosen, matches in _INDEX.found(low):
+        rule, family, weight, _ = PATTERNS[chosen]
+        for number, match in enumerate(matches):
             if number >= 6:
                 break
             if family == "tamper" and negated(low, match.start()):

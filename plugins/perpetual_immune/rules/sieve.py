@@ -1,24 +1,22 @@
-"""Fast refusal by a linear-time matcher: which patterns a text cannot match.  Imported by `needles` and the tables.
+"""Fast refusal by a linear-time matcher: whether a pattern may match, and from where.  Imported by `needles`.
 
 A pattern gets a stand-in for RE2 that matches whatever the pattern matches, and more: look-arounds are left out and
 long repeats are unbounded, which keeps the automaton small.  Letters beyond ASCII are read as one, in the text and in
-the patterns.
+the patterns.  Each pattern has an automaton of its own: those of many at once grow with every new text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import Protocol, cast
 
 MOST_REPEATS = 4
 """Repeats counted exactly by a stand-in; more are read as any number."""
-PER_SET = 20
-"""Patterns of one automaton: the states of two automata add up, those of a joint one multiply."""
-MAX_MEMORY = 16 << 20
+MAX_MEMORY = 1 << 20
 """Bytes that one automaton may hold; when they are full it starts anew."""
+MAX_SET_MEMORY = 16 << 20
 _TOKEN = re.compile(
     r"(?P<look>\(\?<?[=!])|(?P<group>\((?:\?(?:P<\w{1,60}>|:))?)|(?P<close>\))|(?P<set>\[\^?\]?(?:\\.|[^\]\\]){0,400}\])"
     r"|(?P<repeat>\{(?P<least>\d{0,9})(?P<comma>,?)(?P<most>\d{0,9})\})|(?P<end>\$|\\Z)|(?P<escape>\\.)|(?P<plain>.)",
@@ -37,6 +35,14 @@ class _Set(Protocol):
     def Match(self, text: bytes) -> list[int] | None: ...  # noqa: N802 - a name of RE2
 
 
+class _Found(Protocol):
+    def start(self) -> int: ...
+
+
+class _Compiled(Protocol):
+    def search(self, text: bytes, pos: int) -> _Found | None: ...
+
+
 class _Options(Protocol):
     max_mem: int
     log_errors: bool
@@ -52,57 +58,80 @@ class _Engine(Protocol):
     error: type[Exception]
 
     def Options(self) -> _Options: ...  # noqa: N802 - a name of RE2
+    def compile(self, pattern: bytes, options: _Options) -> _Compiled: ...
+
+
+def _engine() -> tuple[_Engine, _Options]:
+    engine = cast(_Engine, import_module("re2"))
+    options = engine.Options()
+    options.max_mem, options.log_errors, options.never_capture = MAX_MEMORY, False, True
+    return engine, options
 
 
 class Sieve:
-    """Which of many patterns a folded text may match, in one pass for each `PER_SET` of them."""
+    """Whether folded text may match a pattern, and where the first match may begin."""
 
-    def __init__(self, sources: Sequence[str]) -> None:
-        """Takes the patterns; the automata are built for the first text."""
-        self._sources = sources
-        self._always: list[int] = []
-        self._sets: list[tuple[_Set, list[int]]] | None = None
+    def __init__(self, source: str) -> None:
+        """Takes the pattern; its automata are built for the first text."""
+        self._source = source
+        self._set: _Set | None = None
+        self._compiled: _Compiled | None = None
+        self._reads = not _ESCAPED.search(source)  # a letter written as an escape is not seen as one
 
-    def candidates(self, low: str) -> list[int] | None:
-        """Returns the numbers of the patterns that `low` may match, in order; None where all may."""
+    def may_match(self, low: str) -> bool:
+        """Returns False only where the pattern matches nowhere in `low`."""
         data = sifted(low)
+        if data is None or not self._reads:
+            return True
+        if self._set is None:
+            engine, options = _engine()
+            made = engine.Set.SearchSet(options)
+            try:
+                made.Add("")
+                made.Add(stand_in(self._source))
+            except engine.error:
+                self._reads = False  # a reference to a group: no automaton reads it
+                return True
+            made.Compile()
+            self._set = made
+        matched = self._set.Match(data)
+        return not matched or len(matched) > 1  # the first pattern matches every text: the automaton gave up
+
+    def first(self, low: str, position: int) -> int | None:
+        """Returns where the first match at `position` or behind may begin, -1 where there is none, None if unknown."""
+        data = sifted(low)
+        if data is None or not self._reads or len(data) != len(low):
+            return None
+        if self._compiled is None:
+            engine, options = _engine()
+            self._compiled = engine.compile(stand_in(self._source).encode(), options)
+        found = self._compiled.search(data, position)
+        return -1 if found is None else found.start()
+
+
+class Sieves:
+    """Which of a few signs, written for RE2, a text holds; for signs that few texts hold."""
+
+    def __init__(self, sources: tuple[str, ...]) -> None:
+        """Takes the signs; in letter and case they are matched with the text as it is."""
+        self._sources = sources
+        self._set: _Set | None = None
+
+    def matching(self, text: str) -> list[int] | None:
+        """Returns the numbers of the signs that the text may hold, None where it may hold all."""
+        data = sifted(text)
         if data is None:
             return None
-        if self._sets is None:
-            self._sets = self._built()
-        found = self._always.copy()
-        for automaton, numbers in self._sets:
-            matched = automaton.Match(data)
-            if not matched:  # the first pattern of each matches every text: the automaton gave up
-                return None
-            if len(matched) > 1:
-                found += [numbers[at - 1] for at in matched if at]
-        found.sort()
-        return found
-
-    def _built(self) -> list[tuple[_Set, list[int]]]:
-        engine = cast(_Engine, import_module("re2"))
-        options = engine.Options()
-        options.max_mem, options.log_errors, options.never_capture = MAX_MEMORY, False, True
-        made: list[tuple[_Set, list[int]]] = []
-        self._always.clear()
-        for first in range(0, len(self._sources), PER_SET):
-            automaton, numbers = engine.Set.SearchSet(options), list[int]()
-            automaton.Add("")
-            for number in range(first, min(first + PER_SET, len(self._sources))):
-                source = self._sources[number]
-                if _ESCAPED.search(source):
-                    self._always.append(number)  # a letter that is not seen as one
-                    continue
-                try:
-                    automaton.Add(stand_in(source))
-                except engine.error:
-                    self._always.append(number)  # a reference to a group: no automaton reads it
-                else:
-                    numbers.append(number)
-            automaton.Compile()
-            made.append((automaton, numbers))
-        return made
+        if self._set is None:
+            engine, options = _engine()
+            options.max_mem = MAX_SET_MEMORY
+            made = engine.Set.SearchSet(options)
+            for source in ("", *self._sources):
+                made.Add(source)
+            made.Compile()
+            self._set = made
+        matched = self._set.Match(data)
+        return [at - 1 for at in matched if at] if matched else None
 
 
 def stand_in(source: str) -> str:
@@ -138,7 +167,7 @@ def _repeat(least: str, comma: str, most: str) -> str:
     return ("*", "+")[low] if low < 2 else f"{{{low},}}"
 
 
-@lru_cache(maxsize=8)  # every table asks about the same view
+@lru_cache(maxsize=8)  # every rule asks about the same view
 def sifted(low: str) -> bytes | None:
     """Returns folded text as the engine must read it, None where that cannot be said.
 

@@ -1,0 +1,102 @@
+"""Which needles a text may hold, told by its words.  Used by the secrets' rules and by the memory scanner.
+
+Texts repeat their words, so what a word holds is looked up once and remembered.  A text then costs one look at each
+of its different words, however many needles there are.  Standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+__all__ = ["EDGE", "VOCABULARY", "Vocabulary", "words_of"]
+
+MOST_WORDS = 20_000
+"""Words remembered; when there are more, the memory starts anew."""
+LONGEST_WORD = 24
+"""A longer word is hardly met again and is not remembered."""
+SHORTEST_RUN = 2
+"""Letters that a needle must have in a row to be found by words; one with fewer is looked for in the text itself."""
+EDGE = "\0"
+"""In a needle: here a word begins or ends."""
+_ASCII_WORD = re.compile(r"[a-z]+")
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+@lru_cache(maxsize=8)  # every table asks about the same view
+def words_of(lower: str) -> frozenset[str]:
+    """Returns the runs of letters in a text in lower case."""
+    return frozenset((_ASCII_WORD if lower.isascii() else _WORD).findall(lower))
+
+
+class Vocabulary:
+    """Groups of needles, each with one bit; a needle stands for its longest run of letters."""
+
+    def __init__(self) -> None:
+        """Starts without groups."""
+        self._groups: dict[frozenset[str], int] = {}
+        self._filed: dict[str, dict[str, int]] = {}
+        self._signs: dict[str, int] = {}
+        self._known: dict[str, int] = {}
+        self.held = lru_cache(maxsize=8)(self._held)
+
+    def add(self, needles: Iterable[str]) -> int:
+        """Returns the bit of a group of needles in lower case; texts that hold one of them get it."""
+        group = frozenset(needles)
+        bit = self._groups.get(group)
+        if bit is not None:
+            return bit
+        bit = self._groups[group] = 1 << len(self._groups)
+        for needle in group:
+            run = max(_runs(needle), key=len, default="")
+            letters = run.strip(EDGE)
+            if len(letters) < SHORTEST_RUN:
+                sign = max(needle.split(EDGE), key=len)
+                self._signs[sign] = self._signs.get(sign, 0) | bit
+            else:
+                filed = self._filed.setdefault(letters[:3], {})
+                filed[run] = filed.get(run, 0) | bit
+        self._known.clear()
+        self.held.cache_clear()
+        return bit
+
+    def _held(self, lower: str) -> int:
+        """Returns the bits of the groups of which a text in lower case may hold a needle, and of all that it holds."""
+        held = 0
+        known = self._known
+        for word in words_of(lower):
+            bits = known.get(word)
+            held |= self._learnt(word) if bits is None else bits
+        for sign, bits in self._signs.items():
+            if sign in lower:
+                held |= bits
+        return held
+
+    def _learnt(self, word: str) -> int:
+        pieces = {word[at : at + size] for size in (2, 3) for at in range(len(word) - size + 1)}
+        bounded = f"{EDGE}{word}{EDGE}"
+        bits = 0
+        for piece in self._filed.keys() & pieces:
+            for run, of_run in self._filed[piece].items():
+                if run in bounded:
+                    bits |= of_run
+        if len(word) <= LONGEST_WORD:
+            if len(self._known) >= MOST_WORDS:
+                self._known.clear()
+            self._known[word] = bits
+        return bits
+
+
+def _runs(needle: str) -> list[str]:
+    """Returns the runs of letters of a needle, each with its edges: another sign in the needle is an edge, too."""
+    found = []
+    for match in _WORD.finditer(needle):
+        first = EDGE if match.start() else ""
+        last = EDGE if match.end() < len(needle) else ""
+        found.append(f"{first}{match.group()}{last}")
+    return found
+
+
+VOCABULARY = Vocabulary()
+"""The needles of all rules, so that a text is looked at once."""
