@@ -61,6 +61,11 @@ class Vocabulary:
         self.held.cache_clear()
         return bit
 
+    @staticmethod
+    def by_words(needles: Iterable[str]) -> bool:
+        """Returns whether words tell of each of the needles: one that is only signs is looked for in the text itself."""
+        return all(any(len(run.strip(EDGE)) >= SHORTEST_RUN for run in _runs(needle)) for needle in needles)
+
     def _held(self, lower: str) -> int:
         """Returns the bits of the groups of which a text in lower case may hold a needle, and of all that it holds."""
         held = 0

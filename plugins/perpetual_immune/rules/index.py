@@ -10,7 +10,7 @@ import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from perpetual_immune.rules.needles import Rule
 from perpetual_redaction.vocabulary import EDGE, LONGEST_WORD, MOST_WORDS, VOCABULARY, words_of
@@ -41,49 +41,52 @@ def places_of(low: str, words: Container[str]) -> Iterator[tuple[int, str]]:
             yield ends[at - 1], pieces[at]
 
 
+Places = list[tuple[int, list[int]]]
+"""Numbers of rows, each with the places in a text at which its rule may match."""
+
+
 class _Heads:
     """The words with which matches begin, of the rules of all tables."""
 
     def __init__(self) -> None:
-        self._needed: list[int] = []
+        self._rules: list[tuple[int, Index[Any], int]] = []
         self._filed: dict[str, dict[str, list[int]]] = {}
         self._known: dict[str, tuple[int, ...]] = {}
         self.places = lru_cache(maxsize=8)(self._places)
 
-    def add(self, heads: Iterable[str], needed: int) -> int:
-        """Returns the number of a rule whose matches begin with one of the heads and need the bits."""
-        number = len(self._needed)
-        self._needed.append(needed)
+    def add(self, heads: Iterable[str], needed: int, table: Index[Any], row: int) -> None:
+        """Files a row of a table whose rule's matches begin with one of the heads and need the bits."""
         for head in heads:
-            self._filed.setdefault(head[:_HEAD_CHARS], {}).setdefault(head, []).append(number)
+            self._filed.setdefault(head[:_HEAD_CHARS], {}).setdefault(head, []).append(len(self._rules))
+        self._rules.append((needed, table, row))
         self._known.clear()
         self.places.cache_clear()
-        return number
 
-    def _places(self, low: str) -> dict[int, list[int]]:
-        """Returns, for each rule that `low` may match, where its first words stand."""
+    def _places(self, low: str) -> dict[Index[Any], Places]:
+        """Returns for each table the rows that `low` may match, with where their first words stand."""
         held = VOCABULARY.held(low)
         known = self._known
-        found: dict[int, list[int]] = {}
         heads: dict[str, tuple[int, ...]] = {}
         for word in words_of(low):
             numbers = known.get(word)
-            numbers = self._learnt(word) if numbers is None else numbers
+            if numbers is None:
+                numbers = self._learnt(word)
             if numbers:
                 heads[word] = numbers
-        if not heads:
+        found: dict[Index[Any], Places] = {}
+        lists: dict[int, list[int]] = {}
+        for number in {number for numbers in heads.values() for number in numbers}:
+            needed, table, row = self._rules[number]
+            if held & needed == needed:
+                lists[number] = []
+                found.setdefault(table, []).append((row, lists[number]))
+        if not lists:
             return found
-        needed = self._needed
-        kept = {number for numbers in set(heads.values()) for number in numbers if held & needed[number] == needed[number]}
-        if not kept:
-            return found
-        possible: dict[str, list[list[int]]] = {}
-        for number in kept:
-            found[number] = []
-        for word, numbers in heads.items():
-            lists = [found[number] for number in numbers if number in kept]
-            if lists:
-                possible[word] = lists
+        possible = {
+            word: of_word
+            for word, numbers in heads.items()
+            if (of_word := [lists[number] for number in numbers if number in lists])
+        }
         for start, word in places_of(low, possible):
             for places in possible[word]:
                 places.append(start)
@@ -116,40 +119,27 @@ class Index(Generic[Row]):
         return [row for _, row in self._rows]
 
     @cached_property
-    def _headed(self) -> dict[int, int]:
-        """Returns which row each of the rules is that are found by their first words."""
-        made = {}
-        for number, (rule, _) in enumerate(self._rows):
-            if rule.heads is not None:
-                made[_HEADS.add(rule.heads, self._needed[number])] = number
-        return made
+    def _others(self) -> tuple[list[int], int, dict[int, list[tuple[int, int]]]]:
+        """Files every rule: where its first words are known there, else by the rarest of the bits that it needs.
 
-    @cached_property
-    def _needed(self) -> list[int]:
-        """Returns the bits that each rule needs, its rarest ones."""
-        made = []
-        for rule, _ in self._rows:
-            needed = 0
-            for group in rule.needles[:MOST_GROUPS]:
-                needed |= VOCABULARY.add(group)
-            made.append(needed)
-        return made
-
-    @cached_property
-    def _others(self) -> tuple[list[int], int, dict[int, list[int]]]:
-        """Returns the rules not found by first words: those without needles, the bits of the rest, and it by its bit."""
-        headed = set(self._headed.values())
+        Returns the rows that need none, the bits of the others, and these by their bit, each with all that it needs.
+        """
         always: list[int] = []
         every = 0
-        filed: dict[int, list[int]] = {}
+        filed: dict[int, list[tuple[int, int]]] = {}
         for number, (rule, _) in enumerate(self._rows):
-            if number not in headed:
-                if not rule.needles:
-                    always.append(number)
-                    continue
-                bit = VOCABULARY.add(rule.needles[0])
-                every |= bit
-                filed.setdefault(bit, []).append(number)
+            groups = [group for group in rule.needles if VOCABULARY.by_words(group)] or list(rule.needles[:1])
+            bits = [VOCABULARY.add(group) for group in groups[:MOST_GROUPS]]
+            needed = 0
+            for bit in bits:
+                needed |= bit
+            if rule.heads is not None:
+                _HEADS.add(rule.heads, needed, self, number)
+            elif bits:
+                every |= bits[0]
+                filed.setdefault(bits[0], []).append((number, needed))
+            else:
+                always.append(number)
         return always, every, filed
 
     def found(self, low: str, twin: str | None = None) -> list[tuple[Row, Iterator[re.Match[str]]]]:
@@ -157,26 +147,28 @@ class Index(Generic[Row]):
 
         `twin` is a text with the same words at the same places, for which most of the work was done before.
         """
-        headed, (always, every, filed) = self._headed, self._others
+        always, every, filed = self._others
         like = low if twin is None else twin
         held = VOCABULARY.held(like)
-        found = [(number, self._rows[number][0].finditer(low)) for number in always]
         rest = held & every
+        places = _HEADS.places(like).get(self)
+        if not (rest or places or always):
+            return []
+        rows = self._rows
+        found = [(number, rows[number][0].finditer(low)) for number in always]
         while rest:
             bit = rest & -rest
             rest ^= bit
-            for number in filed[bit]:
-                if held & self._needed[number] == self._needed[number]:
-                    found.append((number, self._rows[number][0].finditer(low)))
-        places = _HEADS.places(like)
+            for number, needed in filed[bit]:
+                if held & needed == needed:
+                    found.append((number, rows[number][0].finditer(low)))
         few = FEW_PLACES + len(low) // CHARS_PER_PLACE
-        for known in headed.keys() & places.keys():
-            at = places[known]
-            rule = self._rows[headed[known]][0]
+        for number, at in places or ():
+            rule = rows[number][0]
             if len(at) <= few or rule.sieve.may_match(low):
-                found.append((headed[known], rule.at(low, at)))
+                found.append((number, rule.at(low, at)))
         found.sort(key=_number)
-        return [(self._rows[number][1], matches) for number, matches in found]
+        return [(rows[number][1], matches) for number, matches in found]
 
 
 def _number(found: tuple[int, Iterator[re.Match[str]]]) -> int:
