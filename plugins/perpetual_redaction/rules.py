@@ -269,7 +269,7 @@ def find_tokens(text: str, lower: str | None = None) -> Iterator[Secret]:
     held = VOCABULARY.held(lower)
     long = None
     for rule, bit in zip(_ALL_FORMATS, _BITS, strict=True):
-        if not held & bit:
+        if not (held & bit and rule.possible(lower)):
             continue
         if rule.rule in _OF_LONG_RUNS:
             long = _LONG_RUN.search(text) is not None if long is None else long

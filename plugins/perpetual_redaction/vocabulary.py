@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-__all__ = ["EDGE", "VOCABULARY", "Vocabulary", "words_of"]
+__all__ = ["EDGE", "VOCABULARY", "Vocabulary", "runs_of", "words_of"]
 
 MOST_WORDS = 20_000
 """Words remembered; when there are more, the memory starts anew."""
@@ -22,6 +22,7 @@ EDGE = "\0"
 """In a needle: here a word begins or ends."""
 _ASCII_WORD = re.compile(r"[a-z]+")
 _WORD = re.compile(r"[^\W\d_]+")
+_SIGNS = re.compile(r"[^\w\s.]{2}")
 
 
 @lru_cache(maxsize=8)  # every table asks about the same view
@@ -49,7 +50,7 @@ class Vocabulary:
             return bit
         bit = self._groups[group] = 1 << len(self._groups)
         for needle in group:
-            run = max(_runs(needle), key=len, default="")
+            run = max(runs_of(needle), key=len, default="")
             letters = run.strip(EDGE)
             if len(letters) < SHORTEST_RUN:
                 sign = max(needle.split(EDGE), key=len)
@@ -62,9 +63,13 @@ class Vocabulary:
         return bit
 
     @staticmethod
-    def by_words(needles: Iterable[str]) -> bool:
-        """Returns whether words tell of each of the needles: one that is only signs is looked for in the text itself."""
-        return all(any(len(run.strip(EDGE)) >= SHORTEST_RUN for run in _runs(needle)) for needle in needles)
+    def is_telling(needles: Iterable[str]) -> bool:
+        """Returns whether few texts hold one of the needles by chance: each has letters in a row, or signs in a row."""
+        return all(
+            any(len(run.strip(EDGE)) >= SHORTEST_RUN for run in runs_of(needle))
+            or _SIGNS.search(max(needle.split(EDGE), key=len)) is not None
+            for needle in needles
+        )
 
     def _held(self, lower: str) -> int:
         """Returns the bits of the groups of which a text in lower case may hold a needle, and of all that it holds."""
@@ -93,7 +98,7 @@ class Vocabulary:
         return bits
 
 
-def _runs(needle: str) -> list[str]:
+def runs_of(needle: str) -> list[str]:
     """Returns the runs of letters of a needle, each with its edges: another sign in the needle is an edge, too."""
     found = []
     for match in _WORD.finditer(needle):

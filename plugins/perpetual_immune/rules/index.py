@@ -16,7 +16,7 @@ from perpetual_immune.rules.needles import Rule
 from perpetual_redaction.vocabulary import EDGE, LONGEST_WORD, MOST_WORDS, VOCABULARY, words_of
 
 Row = TypeVar("Row")
-MOST_GROUPS = 4
+MOST_GROUPS = 5
 """Groups of needles asked for per rule: the rarest."""
 FEW_PLACES = 4
 CHARS_PER_PLACE = 160
@@ -49,7 +49,8 @@ class _Heads:
     """The words with which matches begin, of the rules of all tables."""
 
     def __init__(self) -> None:
-        self._rules: list[tuple[int, Index[Any], int]] = []
+        self._branches: list[tuple[int, Index[Any], int, int]] = []
+        self._first: dict[tuple[Index[Any], int], int] = {}
         self._filed: dict[str, dict[str, list[int]]] = {}
         self._known: dict[str, tuple[int, ...]] = {}
         self.places = lru_cache(maxsize=8)(self._places)
@@ -57,8 +58,9 @@ class _Heads:
     def add(self, heads: Iterable[str], needed: int, table: Index[Any], row: int) -> None:
         """Files a row of a table whose rule's matches begin with one of the heads and need the bits."""
         for head in heads:
-            self._filed.setdefault(head[:_HEAD_CHARS], {}).setdefault(head, []).append(len(self._rules))
-        self._rules.append((needed, table, row))
+            self._filed.setdefault(head[:_HEAD_CHARS], {}).setdefault(head, []).append(len(self._branches))
+        first = self._first.setdefault((table, row), len(self._branches))
+        self._branches.append((needed, table, row, first))
         self._known.clear()
         self.places.cache_clear()
 
@@ -75,11 +77,15 @@ class _Heads:
                 heads[word] = numbers
         found: dict[Index[Any], Places] = {}
         lists: dict[int, list[int]] = {}
+        of_row: dict[int, list[int]] = {}
         for number in {number for numbers in heads.values() for number in numbers}:
-            needed, table, row = self._rules[number]
+            needed, table, row, first = self._branches[number]
             if held & needed == needed:
-                lists[number] = []
-                found.setdefault(table, []).append((row, lists[number]))
+                places = of_row.get(first)
+                if places is None:
+                    places = of_row[first] = []
+                    found.setdefault(table, []).append((row, places))
+                lists[number] = places
         if not lists:
             return found
         possible = {
@@ -89,7 +95,8 @@ class _Heads:
         }
         for start, word in places_of(low, possible):
             for places in possible[word]:
-                places.append(start)
+                if not places or places[-1] != start:
+                    places.append(start)
         return found
 
     def _learnt(self, word: str) -> tuple[int, ...]:
@@ -128,18 +135,19 @@ class Index(Generic[Row]):
         every = 0
         filed: dict[int, list[tuple[int, int]]] = {}
         for number, (rule, _) in enumerate(self._rows):
-            groups = [group for group in rule.needles if VOCABULARY.by_words(group)] or list(rule.needles[:1])
-            bits = [VOCABULARY.add(group) for group in groups[:MOST_GROUPS]]
-            needed = 0
-            for bit in bits:
-                needed |= bit
-            if rule.heads is not None:
-                _HEADS.add(rule.heads, needed, self, number)
-            elif bits:
-                every |= bits[0]
-                filed.setdefault(bits[0], []).append((number, needed))
-            else:
-                always.append(number)
+            for needles, heads in rule.branches:
+                groups = [group for group in needles if VOCABULARY.is_telling(group)] or list(needles[:1])
+                bits = [VOCABULARY.add(group) for group in groups[:MOST_GROUPS]]
+                needed = 0
+                for bit in bits:
+                    needed |= bit
+                if heads is not None:
+                    _HEADS.add(heads, needed, self, number)
+                elif bits:
+                    every |= bits[0]
+                    filed.setdefault(bits[0], []).append((number, needed))
+                elif number not in always:
+                    always.append(number)
         return always, every, filed
 
     def found(self, low: str, twin: str | None = None) -> list[tuple[Row, Iterator[re.Match[str]]]]:
@@ -155,17 +163,16 @@ class Index(Generic[Row]):
         if not (rest or places or always):
             return []
         rows = self._rows
-        found = [(number, rows[number][0].finditer(low)) for number in always]
+        anywhere = {*always}
         while rest:
             bit = rest & -rest
             rest ^= bit
-            for number, needed in filed[bit]:
-                if held & needed == needed:
-                    found.append((number, rows[number][0].finditer(low)))
+            anywhere.update([number for number, needed in filed[bit] if held & needed == needed])
+        found = [(number, rows[number][0].finditer(low)) for number in anywhere]
         few = FEW_PLACES + len(low) // CHARS_PER_PLACE
         for number, at in places or ():
             rule = rows[number][0]
-            if len(at) <= few or rule.sieve.may_match(low):
+            if number not in anywhere and (len(at) <= few or rule.sieve.may_match(low)):
                 found.append((number, rule.at(low, at)))
         found.sort(key=_number)
         return [(rows[number][1], matches) for number, matches in found]

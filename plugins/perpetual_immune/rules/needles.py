@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from perpetual_immune.rules.sieve import Sieve
-from perpetual_redaction.vocabulary import EDGE
+from perpetual_redaction.vocabulary import EDGE, runs_of
 
 MIN_NEEDLE_CHARS = 2
 MOST_STRINGS = 40
@@ -39,6 +40,17 @@ _EDGES = frozenset({EDGE})
 Strings = frozenset[str] | None
 
 
+class Branch(NamedTuple):
+    """One alternative of a pattern: groups of needles, the rarest first, of which every match holds one of each.
+
+    `EDGE` is where a word of a needle ends.  `heads` are the words with which every match begins, of which an end may be
+    missing; None where they are not known.
+    """
+
+    needles: tuple[tuple[str, ...], ...]
+    heads: frozenset[str] | None
+
+
 @dataclass(frozen=True)
 class Rule:
     """A pattern and its needles; used like the pattern itself, on folded text."""
@@ -46,14 +58,9 @@ class Rule:
     source: str
 
     @cached_property
-    def needles(self) -> tuple[tuple[str, ...], ...]:
-        """Returns groups of needles, the rarest first: every match holds one of each; `EDGE` is where a word ends."""
-        return _needles(self.source)
-
-    @cached_property
-    def heads(self) -> frozenset[str] | None:
-        """Returns the words with which every match begins, of which an end may be missing; None where unknown."""
-        return _heads(self.source)
+    def branches(self) -> tuple[Branch, ...]:
+        """Returns the alternatives of the pattern, each with what a text must hold for it to match."""
+        return tuple(Branch(_needles(source), _heads(source)) for source in _branches(self.source))
 
     @cached_property
     def expression(self) -> re.Pattern[str]:
@@ -100,6 +107,32 @@ class Rule:
         return next(self.finditer(low), None)
 
 
+def _branches(source: str) -> list[str]:
+    """Returns the alternatives of a pattern, also of one that is a group behind an edge of a word."""
+    start, end = 0, len(source)
+    before = after = ""
+    wrapped = _WRAPPED.match(source)
+    if wrapped is not None and not _CODED.search(source):
+        _, close = _alternation(source, wrapped.end(), [])
+        after = source[close + 1 :]
+        if after in ("", r"\b"):
+            start, end, before = wrapped.end(), close, wrapped.group(1) or ""
+        else:
+            after = ""
+    if _CODED.search(source):
+        return [source]
+    made = []
+    while True:
+        _, stop = _sequence(source, start, [])
+        made.append(f"{before}{source[start:stop]}{after}")
+        if stop >= end:
+            return made
+        start = stop + 1
+
+
+_WRAPPED = re.compile(r"(\\b)?\(\?:")
+
+
 def _needles(source: str) -> tuple[tuple[str, ...], ...]:
     """Returns the groups of needles of a pattern, the rarest first; in a group, a longer one that holds another goes."""
     groups: list[frozenset[str]] = []
@@ -109,12 +142,33 @@ def _needles(source: str) -> tuple[tuple[str, ...], ...]:
     assert end == len(source), f"a bracket is closed that was not opened, at {end} of {source!r}"
     if strings is not None:
         _offer(strings, groups)
-    return tuple(sorted(set(map(_shortest, groups)), key=cost))
+    parts = [part for group in groups for part in _parts(group)]
+    return tuple(sorted(set(map(_shortest, parts)), key=cost))
+
+
+def _parts(group: frozenset[str]) -> Iterator[frozenset[str]]:
+    """Yields groups that a text must hold as well: the words of the needles one by one, and their rows of signs."""
+    runs = [runs_of(needle) for needle in group]
+    least = min(map(len, runs))
+    for number in range(least):
+        yield frozenset(of_needle[number] for of_needle in runs)
+        yield frozenset(of_needle[number - least] for of_needle in runs)
+    signs = [_SIGNS.search(needle) for needle in group]
+    if None not in signs:
+        yield frozenset(sign.group() for sign in signs if sign is not None)
+    elif not least:
+        yield group
 
 
 def cost(group: tuple[str, ...]) -> float:
     """Returns about how many texts hold a needle of the group: few and long ones are rare."""
-    return sum(4.0 ** -len(needle) for needle in group)
+    return sum(1.0 if needle.strip(EDGE) in _COMMON else 4.0 ** -len(needle) for needle in group)
+
+
+_SIGNS = re.compile(r"[^\w\s.\x00]{2,}")
+_COMMON = frozenset(
+    "the you a to of and is in it for this that not are with as be on or your all do if any an by from will can i we at use new no".split()
+)
 
 
 def _shortest(group: frozenset[str]) -> tuple[str, ...]:
