@@ -600,12 +600,25 @@ def _clean_views(view: View) -> Iterator[View]:
     yield from _turned(view)
 
 
+def _is_plain(text: str) -> bool:
+    """Returns whether the text has no sign of a disguise, as most texts; the views are spared their looks at it."""
+    if not text.isascii() or _sifted(text) or "&" in text or text.count("<") >= _FEWEST_INSIDE:
+        return False
+    hyphens, lines = text.count("-"), text.count("_")
+    if hyphens < _FEWEST_INSIDE and lines <= _FEWEST_INSIDE:
+        return True
+    blanks = text.count(" ")
+    return hyphens * 6 < blanks and lines <= 2 * blanks
+
+
 def views(text: str) -> tuple[View, ...]:
     """Returns all readings of `text`, the untouched one first; identical readings once.
 
     Linear in the length of `text` for a fixed depth; at most `MAX_RUNS` encoded runs are decoded.
     """
     plain = View("plain", text, 0, len(text), identity=True)
+    if _is_plain(text):
+        return (plain,)
     found: list[View] = [plain]
     seen = {(text, False)}
     budget = [MAX_RUNS]

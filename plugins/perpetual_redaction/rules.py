@@ -237,10 +237,26 @@ _STRICT = frozenset(
 
 _ALL_FORMATS = (*FORMATS, *VENDOR_FORMATS)
 _BITS = [VOCABULARY.add(row.keywords) for row in _ALL_FORMATS]
+_EVERY_BIT = 0
+_OF_BIT: dict[int, list[int]] = {}
+for _index, _bit in enumerate(_BITS):
+    _EVERY_BIT |= _bit
+    _OF_BIT.setdefault(_bit, []).append(_index)
 _ASSIGNED_BIT = VOCABULARY.add(_ASSIGN_KEYWORDS)
 _LONG_RUN = late_pattern(r"[A-Za-z0-9_-]{20}")
 _OF_LONG_RUNS = frozenset({"discord-token", "twilio-key", "vault-token"})
 """Rules of common keywords, each match of which holds a run of letters and digits that words do not reach."""
+
+def _possible(bits: int) -> list[TokenFormat]:
+    """Returns the formats that the bits stand for, in the tables' order."""
+    numbers: list[int] = []
+    while bits:
+        bit = bits & -bits
+        bits ^= bit
+        numbers += _OF_BIT[bit]
+    numbers.sort()
+    return [_ALL_FORMATS[number] for number in numbers]
+
 
 def _matches(rule: TokenFormat, text: str, lower: str) -> Iterator[re.Match[str]]:
     """Yields the matches of a format; one that begins with its keyword is tried at the keyword's places alone."""
@@ -268,8 +284,8 @@ def find_tokens(text: str, lower: str | None = None) -> Iterator[Secret]:
     lower = text.lower() if lower is None else lower
     held = VOCABULARY.held(lower)
     long = None
-    for rule, bit in zip(_ALL_FORMATS, _BITS, strict=True):
-        if not (held & bit and rule.possible(lower)):
+    for rule in _possible(held & _EVERY_BIT):
+        if not rule.possible(lower):
             continue
         if rule.rule in _OF_LONG_RUNS:
             long = _LONG_RUN.search(text) is not None if long is None else long

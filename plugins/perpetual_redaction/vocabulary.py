@@ -22,6 +22,8 @@ EDGE = "\0"
 """In a needle: here a word begins or ends."""
 _ASCII_WORD = re.compile(r"[a-z]+")
 _WORD = re.compile(r"[^\W\d_]+")
+_SIGN = re.compile(r"[^a-z\s]")
+_UNSEEN = frozenset("abcdefghijklmnopqrstuvwxyz \t\n")
 _SIGNS = re.compile(r"[^\w\s.]{2}")
 
 
@@ -38,7 +40,7 @@ class Vocabulary:
         """Starts without groups."""
         self._groups: dict[frozenset[str], int] = {}
         self._filed: dict[str, dict[str, int]] = {}
-        self._signs: dict[str, int] = {}
+        self._signs: dict[str, tuple[str, int]] = {}
         self._known: dict[str, int] = {}
         self.held = lru_cache(maxsize=8)(self._held)
 
@@ -54,7 +56,9 @@ class Vocabulary:
             letters = run.strip(EDGE)
             if len(letters) < SHORTEST_RUN:
                 sign = max(needle.split(EDGE), key=len)
-                self._signs[sign] = self._signs.get(sign, 0) | bit
+                first = min(sign, key=_commonness)
+                first = "" if first in _UNSEEN else first
+                self._signs[sign] = first, self._signs.get(sign, (first, 0))[1] | bit
             else:
                 filed = self._filed.setdefault(letters[:3], {})
                 filed[run] = filed.get(run, 0) | bit
@@ -78,8 +82,9 @@ class Vocabulary:
         for word in words_of(lower):
             bits = known.get(word)
             held |= self._learnt(word) if bits is None else bits
-        for sign, bits in self._signs.items():
-            if sign in lower:
+        seen = set(_SIGN.findall(lower))
+        for sign, (first, bits) in self._signs.items():
+            if (not first or first in seen) and sign in lower:
                 held |= bits
         return held
 
@@ -96,6 +101,11 @@ class Vocabulary:
                 self._known.clear()
             self._known[word] = bits
         return bits
+
+
+def _commonness(char: str) -> int:
+    """Returns a number that is smaller for characters that fewer texts hold; letters are not looked for."""
+    return 99 if char.isalpha() or char.isspace() else ".,-1025346789'\"():/".find(char) + 20 if char in ".,-1025346789'\"():/" else 0
 
 
 def runs_of(needle: str) -> list[str]:

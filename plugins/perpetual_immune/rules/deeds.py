@@ -48,6 +48,7 @@ for _kind, _words in _VERBS.items():
     for _word in dict.fromkeys(_words.split()):
         _KINDS.setdefault(_word, []).append(_kind)
 
+_VERB_WORDS = frozenset(_KINDS)
 _LEAD = re.compile(
     r"(?:\A|[.!?:;>\])}\"'“”*`~|#\n\u2022][ \t]{0,4}(?:[-*+\u2022] {1,3}|\d{1,2}[.)] {1,3})?|^[ \t]{0,8}(?:[-*+>] {1,3}|\d{1,2}[.)] {1,3})?"
     r"|\b(?:please|kindly|and|then|also|now|must|should|shall|always|just|simply|first|second|third|next|finally|afterwards|immediately|silently|secretly|quietly|covertly|automatically|subsequently"
@@ -160,7 +161,7 @@ def find(low: str) -> Iterator[Hit]:
     """Yields orders of harmful deeds in folded text, at most one of each rule."""
     seen: set[str] = set()
     tried = 0
-    verbs = words_of(low) & _KINDS.keys()
+    verbs = words_of(low) & _VERB_WORDS
     if not verbs:
         return
     for start, word in places_of(low, verbs):

@@ -284,7 +284,7 @@ TAMPERING_CODE: tuple[tuple[str, float, Rule], ...] = tuple(
 
 def _code_blocks(text: str) -> Iterator[tuple[int, int, str]]:
     fenced = False
-    for match in _FENCE.finditer(text):
+    for match in _FENCE.finditer(text) if "```" in text or "~~~" in text else ():
         fenced = True
         yield match.start(1), match.end(1), match.group(1)
     if not fenced and (len(_CODE_SIGN.findall(text)) >= 2 or ("{" in text and "==" in text and ";" in text)):
@@ -292,18 +292,19 @@ def _code_blocks(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 _INDEX = numbered([row[3] for row in PATTERNS])
+_HANDED_OUT = numbered([_HANDS_OUT])
 _CODE_INDEX = numbered([row[2] for row in TAMPERING_CODE])
 
 
 def find(text: str) -> Iterator[Hit]:
     """Yields evidence that the memory wants to change how something is scored instead of what it scores."""
-    for start, end, code in _code_blocks(text):
+    low = fold(text)
+    for start, end, code in _code_blocks(text) if _HANDED_OUT.found(low) else ():
         if _HANDS_OUT.search(code) is None:
             continue
         points = literal_answers(code)
         if points >= LITERAL_POINTS_SUSPECT:
             yield Hit("literal-answers", "literal", 3.0 if points >= LITERAL_POINTS_REJECT else 2.0, start, end)
-    low = fold(text)
     for chosen, matches in _CODE_INDEX.found(low):
         rule, weight, _ = TAMPERING_CODE[chosen]
         found = next(matches, None)
