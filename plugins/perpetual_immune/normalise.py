@@ -272,6 +272,7 @@ _DECODERS = (
 
 
 _TURN_SIGNS = (_ROT13_SIGNS, _ROT13_STRONG, _REVERSED_SIGNS, _REVERSED_STRONG)
+_LEET_SIGN = r"(?:[a-zA-Z_][013457@$!|]|[013457@$!|][a-zA-Z_])"
 _SIGNS: dict[re.Pattern[str], str] = {
     _BASE64_WRAPPED: r"[A-Za-z0-9+/]{40}[A-Za-z0-9+/]*\r?\n",
     _BASE64: r"[A-Za-z0-9+/_-]{16}",
@@ -286,7 +287,7 @@ _SIGNS: dict[re.Pattern[str], str] = {
     _MORSE: r"[.-]{1,6}(?: |/| / )[.-]{1,6}(?: |/| / )[.-]{1,6}(?: |/| / )[.-]{1,6}(?: |/)",
     _SPACED: r"(?:^|\s)\S[ \t]{1,3}\S[ \t]{1,3}\S[ \t]{1,3}\S[ \t]{1,3}\S[ \t]{1,3}\S",
     _JOINTED: r"(?:^|[^a-zA-Z0-9])[a-zA-Z][._*\-·|/][a-zA-Z][._*\-·|/][a-zA-Z](?:[^a-zA-Z0-9]|$)",
-    _LEET_WORD: r"(?s)(?:[a-zA-Z_][013457@$!|]|[013457@$!|][a-zA-Z_]).*(?:[a-zA-Z_][013457@$!|]|[013457@$!|][a-zA-Z_]).*(?:[a-zA-Z_][013457@$!|]|[013457@$!|][a-zA-Z_])",
+    _LEET_WORD: rf"(?s){_LEET_SIGN}.*{_LEET_SIGN}.*{_LEET_SIGN}",
     _UNBROKEN: r"[A-Za-z]{20}",
     **{signs: f"(?i){signs.pattern}" for signs in _TURN_SIGNS},
 }
@@ -439,7 +440,8 @@ def _spaced(view: View) -> View | None:
     edits: list[Edit] = []
     squeezed = False
     for match in _SPACED.finditer(view.text) if _SPACED in _sifted(view.text) else ():
-        gaps = [(gap.start(2) + match.start(), gap.end(2) + match.start()) for gap in _SPACED_GAP.finditer(match.group())]
+        start = match.start()
+        gaps = [(start + gap.start(2), start + gap.end(2)) for gap in _SPACED_GAP.finditer(match.group())]
         widths = [end - start for start, end in gaps]
         narrow = min(widths)
         squeezed = squeezed or max(widths) == narrow

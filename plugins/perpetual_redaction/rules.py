@@ -247,6 +247,7 @@ _LONG_RUN = late_pattern(r"[A-Za-z0-9_-]{20}")
 _OF_LONG_RUNS = frozenset({"discord-token", "twilio-key", "vault-token"})
 """Rules of common keywords, each match of which holds a run of letters and digits that words do not reach."""
 
+
 def _possible(bits: int) -> list[TokenFormat]:
     """Returns the formats that the bits stand for, in the tables' order."""
     numbers: list[int] = []

@@ -105,7 +105,13 @@ class Vocabulary:
 
 def _commonness(char: str) -> int:
     """Returns a number that is smaller for characters that fewer texts hold; letters are not looked for."""
-    return 99 if char.isalpha() or char.isspace() else ".,-1025346789'\"():/".find(char) + 20 if char in ".,-1025346789'\"():/" else 0
+    return (
+        99
+        if char.isalpha() or char.isspace()
+        else ".,-1025346789'\"():/".find(char) + 20
+        if char in ".,-1025346789'\"():/"
+        else 0
+    )
 
 
 def runs_of(needle: str) -> list[str]:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from perpetual_immune.rules.hit import Hit, fold, negated, reported
 from perpetual_immune.rules.shell import base_name
-from perpetual_immune.rules.verdicts import PROGRAMS as JUDGED
 from perpetual_immune.rules.sieve import Sieves
+from perpetual_immune.rules.verdicts import PROGRAMS as JUDGED
 from perpetual_immune.rules.verdicts import judge_line
 from perpetual_redaction.vocabulary import words_of
 
@@ -119,11 +119,18 @@ _TRIGGER_SIGN = re.compile(r"/dev/(?:tcp|udp|sd|nvme|hd)|>>?\s{0,3}[~/.]|\bmkfs"
 _TOKEN = re.compile(r"[\w.-]+")
 
 
+def _triggered(text: str) -> bool:
+    """Returns whether the text names a program or holds a sign of a shell's line."""
+    if not (_TRIGGER_RUNS.isdisjoint(words_of(fold(text))) or _TRIGGER_WORDS.isdisjoint(_TOKEN.findall(text))):
+        return True
+    signs = "/dev/" in text or ">" in text or "mkfs" in text
+    return signs and _TRIGGER_SIGN.search(text) is not None
+
+
 def find(text: str) -> Iterator[Hit]:
     """Commands of `text` that should not be kept, each weighted by what it does and by where it stands."""
-    if _TRIGGER_RUNS.isdisjoint(words_of(fold(text))) or _TRIGGER_WORDS.isdisjoint(_TOKEN.findall(text)):
-        if ("/dev/" not in text and ">" not in text and "mkfs" not in text) or not _TRIGGER_SIGN.search(text):
-            return
+    if not _triggered(text):
+        return
     held = _held(text)
     lines = [line for line in text.strip().splitlines() if line.strip() and not line.lstrip().startswith(("#", "```"))]
     if lines and len(lines) <= _MOST_LINES_ALONE and all(_is_command_line(_PROMPT.sub("", line)) for line in lines):

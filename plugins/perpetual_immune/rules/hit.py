@@ -40,7 +40,11 @@ _LETTERS = re.compile(r"\\.|[A-Z]+", re.S)
 def fold(text: str) -> str:
     """Returns `text` in lower case, character for character, so that offsets stay what they were."""
     lower = text.lower()
-    return lower if len(lower) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+    return lower if len(lower) == len(text) else _TWO_WHEN_LOWER.join(map(str.lower, text.split(_TWO_WHEN_LOWER)))
+
+
+_TWO_WHEN_LOWER = "\u0130"
+"""The only letter that is two characters in lower case; it stays."""
 
 
 def pattern(source: str) -> Rule:

@@ -238,12 +238,12 @@ def find(low: str) -> Iterator[Hit]:
     present = dict(_INDEX.found(low))
     maybe = {FEATURES[number][0] for number in present}
     possible = [row for row in COMBINATIONS if row[3] <= maybe]
-    for name, numbered in groupby(enumerate(FEATURES), key=lambda row: row[1][0]):
+    for name, rows in groupby(enumerate(FEATURES), key=lambda row: row[1][0]):
         if not possible:
             return
         if name not in maybe or not any(name in row[3] for row in possible):
             continue
-        matches = chain.from_iterable(present[at] for at, _ in numbered if at in present)
+        matches = chain.from_iterable(present[at] for at, _ in rows if at in present)
         found = sorted(match.span() for match in islice(matches, _PER_FEATURE))
         if found:
             spans[name] = found

@@ -43,8 +43,8 @@ Strings = frozenset[str] | None
 class Branch(NamedTuple):
     """One alternative of a pattern: groups of needles, the rarest first, of which every match holds one of each.
 
-    `EDGE` is where a word of a needle ends.  `heads` are the words with which every match begins, of which an end may be
-    missing; None where they are not known.
+    `EDGE` is where a word of a needle ends.  `heads` are the words with which every match begins, of which an end may
+    be missing; None where they are not known.
     """
 
     needles: tuple[tuple[str, ...], ...]
@@ -134,7 +134,7 @@ _WRAPPED = re.compile(r"(\\b)?\(\?:")
 
 
 def _needles(source: str) -> tuple[tuple[str, ...], ...]:
-    """Returns the groups of needles of a pattern, the rarest first; in a group, a longer one that holds another goes."""
+    """Returns the groups of needles of a pattern, the rarest first, without those that hold another of their group."""
     groups: list[frozenset[str]] = []
     if _CODED.search(source):
         return ()
@@ -167,7 +167,11 @@ def cost(group: tuple[str, ...]) -> float:
 
 _SIGNS = re.compile(r"[^\w\s.\x00]{2,}")
 _COMMON = frozenset(
-    "the you a to of and is in it for this that not are with as be on or your all do if any an by from will can i we at use new no".split()
+    re.findall(
+        r"\w+",
+        "the you a to of and is in it for this that not are with as be on or your all do if any an by from will can i "
+        "we at use new no",
+    )
 )
 
 
@@ -276,7 +280,7 @@ def _atom(source: str, position: int, groups: list[frozenset[str]]) -> tuple[Str
 
 
 def _of_class(members: str) -> Strings:
-    """Returns what a set of characters is for a word: its edge if no letter is in it, one of few letters, or unknown."""
+    """Returns what a set of characters is for a word: its edge if it has no letter, one of few letters, or unknown."""
     if members.startswith("^"):
         return None
     if members.isalpha() and len(members) <= FEW_LETTERS:
@@ -331,7 +335,11 @@ def _heads_of_sequence(source: str, position: int, *, edged: bool) -> Strings:
         atom, position = _atom(source, position, [])
         if strings in (_EMPTY, _EDGES):  # what stands before the word would belong to the match
             if source[start] == "(" and not _LOOK.match(source, start):
-                atom = None
+                header = _GROUP_START.match(source, start)
+                assert header is not None
+                inner, _ = _heads_of_alternation(source, header.end(), edged=edged)
+                if inner is None:
+                    return None
             elif source.startswith("\\b", start):
                 edged = True
             elif not edged or not source[start].isalpha():

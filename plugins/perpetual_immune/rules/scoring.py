@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from perpetual_immune.rules import judging
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, pattern, phrase, reported
-from perpetual_immune.rules.literals import literal_answers
 from perpetual_immune.rules.index import numbered
+from perpetual_immune.rules.literals import literal_answers
 from perpetual_immune.rules.needles import Rule
 
 LITERAL_POINTS_REJECT = 2.9

@@ -22,10 +22,11 @@ _TOKEN = re.compile(
     r"|(?P<repeat>\{(?P<least>\d{0,9})(?P<comma>,?)(?P<most>\d{0,9})\})|(?P<end>\$|\\Z)|(?P<escape>\\.)|(?P<plain>.)",
     re.S,
 )
-_LETTER = re.compile(r"[^\W\d\x00-\x7f]")
-_BLANK = re.compile(r"[^\S\x00-\x7f]")
-_DIGIT = re.compile(r"[^\D\x00-\x7f]")
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+_ROW_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
+_DIGITS_OUT = re.compile(r"\\d|[0-9]")
 _BLANKS = bytes.maketrans(b"\x0b\x1c\x1d\x1e\x1f", b"\f" * 5)
+_SIGN = "\x01"
 _ESCAPED = re.compile(r"\\[xuUN]")
 
 
@@ -80,8 +81,7 @@ class Sieve:
 
     def may_match(self, low: str) -> bool:
         """Returns False only where the pattern matches nowhere in `low`."""
-        data = sifted(low)
-        if data is None or not self._reads:
+        if not self._reads:
             return True
         if self._set is None:
             engine, options = _engine()
@@ -94,18 +94,17 @@ class Sieve:
                 return True
             made.Compile()
             self._set = made
-        matched = self._set.Match(data)
+        matched = self._set.Match(sifted(low))
         return not matched or len(matched) > 1  # the first pattern matches every text: the automaton gave up
 
     def first(self, low: str, position: int) -> int | None:
         """Returns where the first match at `position` or behind may begin, -1 where there is none, None if unknown."""
-        data = sifted(low)
-        if data is None or not self._reads or len(data) != len(low):
+        if not self._reads:
             return None
         if self._compiled is None:
             engine, options = _engine()
             self._compiled = engine.compile(stand_in(self._source).encode(), options)
-        found = self._compiled.search(data, position)
+        found = self._compiled.search(sifted(low), position)
         return -1 if found is None else found.start()
 
 
@@ -119,9 +118,6 @@ class Sieves:
 
     def matching(self, text: str) -> list[int] | None:
         """Returns the numbers of the signs that the text may hold, None where it may hold all."""
-        data = sifted(text)
-        if data is None:
-            return None
         if self._set is None:
             engine, options = _engine()
             options.max_mem = MAX_SET_MEMORY
@@ -130,7 +126,7 @@ class Sieves:
                 made.Add(source)
             made.Compile()
             self._set = made
-        matched = self._set.Match(data)
+        matched = self._set.Match(sifted(text))
         return [at - 1 for at in matched if at] if matched else None
 
 
@@ -152,10 +148,11 @@ def stand_in(source: str) -> str:
             made.append("(?:)")
         elif kind == "plain" and text == "{":
             made.append(r"\{")
-        elif text.startswith("[^") and _LETTER.search(text):
-            made.append("(?s:.)")  # it excludes one of the letters that are read as one
+        elif text.startswith("[^"):  # what excludes one of the characters that are read as one must exclude none
+            text = _BEYOND_ASCII.sub("", text)
+            made.append("(?s:.)" if text == "[^]" or _DIGITS_OUT.search(text) else text)
         else:
-            made.append(_LETTER.sub("Z", text))
+            made.append(_BEYOND_ASCII.sub(lambda match: _kind(match.group()), text))
     return "".join(made)
 
 
@@ -167,15 +164,35 @@ def _repeat(least: str, comma: str, most: str) -> str:
     return ("*", "+")[low] if low < 2 else f"{{{low},}}"
 
 
-@lru_cache(maxsize=8)  # every rule asks about the same view
-def sifted(low: str) -> bytes | None:
-    """Returns folded text as the engine must read it, None where that cannot be said.
+def _kind(char: str) -> str:
+    """Returns the character that stands for all of its kind beyond ASCII."""
+    if char.isspace():
+        return "\f"
+    if char.isdecimal():
+        return "0"
+    return "Z" if char.isalnum() else _SIGN
 
-    Only ASCII is a letter or a blank to the engine.  A capital letter, of which folded text has none, stands for all
-    other letters, and a form feed for all other blanks.
+
+class _Kinds(dict[int, str]):
+    def __missing__(self, code: int) -> str:
+        if len(self) >= _MOST_KINDS:
+            self.clear()
+        self[code] = kind = _kind(chr(code))
+        return kind
+
+
+_MOST_KINDS = 8_192
+_KINDS = _Kinds()
+
+
+@lru_cache(maxsize=8)  # every rule asks about the same view
+def sifted(low: str) -> bytes:
+    """Returns folded text as the engine must read it, a byte for each character.
+
+    Only ASCII is a letter, a digit or a blank to the engine.  A capital letter, of which folded text has none, stands
+    for all other letters, a form feed for all other blanks, a zero for all other digits, and a control character for
+    all other signs.
     """
     if not low.isascii():
-        if _DIGIT.search(low):
-            return None
-        low = _BLANK.sub("\f", _LETTER.sub("Z", low))
-    return low.encode("utf-8", "replace").translate(_BLANKS)
+        low = _ROW_BEYOND_ASCII.sub(lambda match: match.group().translate(_KINDS), low)
+    return low.encode("ascii").translate(_BLANKS)

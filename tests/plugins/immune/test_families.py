@@ -156,9 +156,9 @@ def test_an_index_hides_no_rule_that_matches() -> None:
     for text in (text for texts in (*ATTACKS.values(), *FOREIGN.values()) for text in texts):
         low = fold(text)
         matching = [row for row in families.PATTERNS if row.plain.expression.search(low)]
-        assert matching == [row for row in families.PLAIN.candidates(low) if row.plain.expression.search(low)]
+        assert matching == [row for row, matches in families.PLAIN.found(low) if next(matches, None) is not None]
         for index in languages.PHRASE_INDEXES:
-            found = [row for row in index.candidates(low) if row[3].expression.search(low)]
+            found = [row for row, matches in index.found(low) if next(matches, None) is not None]
             assert found == [row for row in index.rows if row[3].expression.search(low)]
             checked += len(found)
     assert checked > 30

@@ -23,7 +23,6 @@ from pathlib import Path
 import pytest
 
 from perpetual_immune.rules import commands, families, languages, payloads, requests, scoring
-from perpetual_immune.rules.hit import fold
 from perpetual_immune.scanner import EXCERPT_CHARS, MAX_CHARS, Scan, redact, scan
 
 DEVELOPMENT_SET = Path(__file__).resolve().parents[4] / "shared" / "immune" / "dev.jsonl.xz"
@@ -324,26 +323,6 @@ def test_many_commands_cost_what_each_costs() -> None:
         text = "see `rm x`\n" * count
         took.append(_least_s(partial(_each_command, text)))
     assert took[1] < 14 * took[0]
-
-
-def test_needles_never_hide_a_match() -> None:
-    expressions = [rule.plain for rule in families.PATTERNS]
-    for table in (
-        scoring.PATTERNS,
-        scoring.TAMPERING_CODE,
-        requests.PATTERNS,
-        requests.ERRANDS,
-        payloads.SIGNATURES,
-    ):
-        expressions += [row[-1] for row in table]
-    checked = 0
-    for text in (*INJECTION, *MISUSE, *SCORE, *BENIGN):
-        low = fold(text)
-        for rule in expressions:
-            if rule.expression.search(low):
-                checked += 1
-                assert rule.possible(low), rule
-    assert checked > 40
 
 
 def test_an_error_of_a_rule_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:

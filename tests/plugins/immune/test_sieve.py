@@ -1,4 +1,4 @@
-"""The sieve in front of the tables lets through every rule that a text matches."""
+"""What is looked for by words and by an automaton is found as if every pattern were tried at every place."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 
 from perpetual_immune.rules import families, judging, languages, payloads, requests, scoring
 from perpetual_immune.rules.hit import fold
+from perpetual_immune.rules.index import numbered, places_of
 from perpetual_immune.rules.needles import Rule
 from perpetual_immune.rules.sieve import Sieve, sifted, stand_in
+from perpetual_redaction.vocabulary import EDGE, Vocabulary
 from tests.plugins.immune.disguises import DISGUISES
 
 TABLES: dict[str, Sequence[Rule]] = {
@@ -41,26 +43,66 @@ TEXTS = (*SAID, " ".join(SAID), *(disguise(text) for disguise in DISGUISES.value
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_the_sieve_keeps_every_rule_that_a_text_matches(table: str) -> None:
+def test_an_index_finds_what_each_pattern_finds(table: str) -> None:
     rules = TABLES[table]
-    sieve = Sieve([rule.source for rule in rules])
-    matched = 0
+    index = numbered(rules)
+    found_any = 0
     for text in map(fold, TEXTS):
-        kept = sieve.candidates(text)
-        if kept is None:
-            continue
-        matching = {number for number, rule in enumerate(rules) if rule.expression.search(text)}
-        assert matching <= set(kept), text
-        matched += len(matching)
-    assert matched
+        found = {number: [match.span() for match in matches] for number, matches in index.found(text)}
+        for number, rule in enumerate(rules):
+            matches = [match.span() for match in rule.expression.finditer(text)]
+            assert found.get(number, []) == matches, (rule.source, text)
+            found_any += len(matches)
+    assert found_any
 
 
 def test_a_plain_note_leaves_hardly_a_rule_to_try() -> None:
     note = "run 12: the loss fell to 0.31 after 4 epochs; the seed made no difference."
     for rules in TABLES.values():
-        kept = Sieve([rule.source for rule in rules]).candidates(note)
-        assert kept is not None
-        assert len(kept) <= 2
+        assert len(numbered(rules).found(note)) <= max(2, len(rules) // 12)
+
+
+@pytest.mark.parametrize(
+    ("source", "heads"),
+    [
+        (r"\b(?:ignor(?:e|ing)|drop) it\b", {f"ignore{EDGE}", f"ignoring{EDGE}", f"drop{EDGE}"}),
+        (r"\bpromp\w*", {"promp"}),
+        (r"\b(?:the )?judge", {f"the{EDGE}", "judge"}),
+        (r"\b(?:\w+ )?judge", None),
+        (r"(?:^|\n)judge", None),
+        (r"\sjudge", None),
+        (r"judge", None),
+        (r"\b(?:judge)?s{0,2}x", None),
+        (r"\b\u0061b", None),
+    ],
+)
+def test_the_first_words_of_a_pattern_are_all_or_none(source: str, heads: set[str] | None) -> None:
+    assert len(Rule(source).branches) == 1 or heads is not None
+    known = [branch.heads for branch in Rule(source).branches]
+    assert (None if None in known else set().union(*(branch or () for branch in known))) == heads
+
+
+def test_alternatives_are_told_apart() -> None:
+    needles = [branch.needles for branch in Rule(r"\b(?:alpha beta|gamma)\b").branches]
+    assert needles == [((f"{EDGE}alpha{EDGE}",), (f"{EDGE}beta{EDGE}",)), ((f"{EDGE}gamma{EDGE}",),)]
+
+
+def test_a_vocabulary_tells_which_groups_a_text_may_hold() -> None:
+    vocabulary = Vocabulary()
+    ends, signs, inside, short = (
+        vocabulary.add(group) for group in ((f"{EDGE}end{EDGE}",), ("<|", "{{"), ("okl",), ("a+",))
+    )
+    assert vocabulary.held("depend on it") == 0
+    assert vocabulary.held("the end.") == ends
+    assert vocabulary.held("x {{ y") == signs
+    assert vocabulary.held("broklen a+") == inside | short
+    later = vocabulary.add(("depend",))
+    assert vocabulary.held("depend on it") == later
+
+
+def test_places_are_those_of_whole_words() -> None:
+    assert [*places_of("no, not now: no", {"no"})] == [(0, "no"), (13, "no")]
+    assert [*places_of("d\u00e9j\u00e0 no", {"no"})] == [(5, "no")]
 
 
 @pytest.mark.parametrize(
@@ -75,32 +117,33 @@ def test_a_plain_note_leaves_hardly_a_rule_to_try() -> None:
 )
 def test_a_stand_in_matches_what_its_pattern_matches(source: str, text: str) -> None:
     assert re.search(source, text)
-    assert Sieve([source]).candidates(text) == [0]
+    assert Sieve(source).may_match(text)
     assert stand_in(source) != source
 
 
-def test_a_pattern_that_no_automaton_reads_is_always_kept() -> None:
-    assert Sieve([r"([ab])\1", "zz"]).candidates("none of it") == [0]
+def test_a_pattern_that_no_automaton_reads_is_always_tried() -> None:
+    assert Sieve(r"([ab])\1").may_match("none of it")
+    assert not Sieve("zz").may_match("none of it")
+    assert [match.span() for match in Rule(r"([ab])\1").finditer("abba")] == [(1, 3)]
 
 
-def test_letters_and_blanks_beyond_ascii_are_read_as_such() -> None:
-    sieve = Sieve([r"\bcaf\w b", r"f\w\sb", r"\be", r"\bb"])
-    assert sieve.candidates("caf\u00e9\u00a0b") == [1, 3]
-    assert sieve.candidates("f\u00e9\x1cb") == [1, 3]
-    assert sieve.candidates("caf\u00e9 b") == [0, 1, 3]
+def test_letters_blanks_digits_and_signs_beyond_ascii_are_read_as_such() -> None:
+    assert sifted("\u00e9\u00a0\u0661\u2014a") == b"Z\f0\x01a"
+    for source, text in (
+        (r"\bcaf\w b", "caf\u00e9 b"), (r"f\w\sb", "f\u00e9\x1cb"),
+        (r"\d+x", "\u0661x"), ("\u2014", "a\u2013\u2014"),
+        ("[^\u00e9]x", "\u00e8x"), (r"[^\d]x", "\u0661x"), ("[^\u2014]x", "\u2013x"), ("[\u0430-\u044f]b", "\u0431b"),
+    ):  # fmt: skip
+        assert Sieve(source).may_match(text), source
+    assert not Sieve(r"\bb").may_match("\u00e9b")
+    assert not Sieve("c\u00e9").may_match("cafe")
 
 
-def test_letters_beyond_ascii_are_read_as_one_in_patterns_too() -> None:
-    sieve = Sieve(["\u00e9", "[^\u00e9]x", "[\u0430-\u044f]b", "c"])
-    assert sieve.candidates("caf\u00e8x") == [0, 1, 3]
-    assert sieve.candidates("\u0431b") == [0, 2]
-    assert sieve.candidates("cafe") == [3]
+def test_a_pattern_that_writes_a_letter_as_an_escape_is_always_tried() -> None:
+    assert Sieve(r"\u00e9").may_match("e")
 
 
-def test_a_pattern_that_writes_a_letter_as_an_escape_is_always_kept() -> None:
-    assert Sieve([r"\u00e9"]).candidates("e") == [0]
-
-
-def test_text_with_digits_beyond_ascii_is_not_sifted() -> None:
-    assert sifted("\u0661") is None
-    assert Sieve(["a"]).candidates("a\u0661") is None
+def test_many_false_starts_end_in_a_plain_search() -> None:
+    rule = Rule(r"a(?!b)")
+    text = "ab" * 40 + "ac"
+    assert [match.start() for match in rule.finditer(text)] == [80]
