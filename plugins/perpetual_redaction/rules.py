@@ -134,6 +134,8 @@ def _generic_secret(key: str, value: str, quoted: bool, line: str) -> bool:
         if value.isalpha() and value.islower():
             return len(value) >= 8 and value not in _WORDS_FOR_VALUES and entropy(value) >= 2.5
         return quoted and len(value) >= 6 and _classes(value) >= 2 and not _CODE.search(value)
+    if _DIGEST.fullmatch(value) and value not in (value.lower(), value.upper()):
+        return False  # programs write a key in hex in one case
     if _DIGEST.fullmatch(value) or _UUID.fullmatch(value):
         return _STRONG_KEY.search(key) is not None and entropy(value) > 2.5
     if quoted and len(value) >= 24 and _classes(value) >= 3 and digits >= 3 and entropy(value) >= 4:
@@ -180,8 +182,26 @@ def _is_basic_credential(value: str) -> bool:
         return False
 
 
+_CLAIMS_OF_ACCESS = late_pattern(
+    r"\"(?:iss|sub|aud|exp|nbf|iat|jti|azp|sid|act|scp?|amr|acr)\"|\"[^\"]{0,40}(?:user|name|mail|role|scope|perm|key|tok|auth|org|tenant|client|sess|admin|group|acc|[_-]id)[^\"]{0,40}\"\s{0,4}:|\"id\"|(?-i:Id\")",
+    re.I,
+)
+
+
+def _is_without_access(token: str) -> bool:
+    """Returns whether a web token's readable part names no holder, no right and no time: signed data, not a credential."""
+    parts = token.split(".")
+    try:
+        claims = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)).decode("utf-8")
+    except (IndexError, binascii.Error, UnicodeDecodeError):
+        return False
+    return claims.startswith("{") and claims.endswith("}") and _CLAIMS_OF_ACCESS.search(claims) is None
+
+
 def _accept(rule: TokenFormat, value: str) -> bool:
     strict = rule.rule in _STRICT
+    if rule.rule == "jwt" and _is_without_access(value):
+        return False
     if rule.rule == "google-service-account":
         return True
     if rule.rule == "gitea-forgejo-basic":

@@ -114,14 +114,15 @@ def _commonness(char: str) -> int:
     )
 
 
-def runs_of(needle: str) -> list[str]:
+@lru_cache(maxsize=4_096)
+def runs_of(needle: str) -> tuple[str, ...]:
     """Returns the runs of letters of a needle, each with its edges: another sign in the needle is an edge, too."""
     found = []
     for match in _WORD.finditer(needle):
         first = EDGE if match.start() else ""
         last = EDGE if match.end() < len(needle) else ""
         found.append(f"{first}{match.group()}{last}")
-    return found
+    return tuple(found)
 
 
 VOCABULARY = Vocabulary()

@@ -157,6 +157,52 @@ _INDIRECT = ("to ", "or ", "so ", "can you ", "could you ", "would you ", "help 
 """Leads after which an errand of the general kind may be a question or a description."""
 
 
+ORDINARY = 1.0
+ORDINARY_DETAILED = 2.0
+"""Weights of an errand in the words of a person who asks for it; with a date, a number or a name a person looks at it."""
+_ORDINARY = frozenset(
+    {"deed-errand", "deed-book", "deed-delete-belongings", "deed-delete-item", "deed-shop", "deed-speak", "deed-pay"}
+)
+_HARMLESS_VERBS = {
+    "deed-alarm": frozenset({"set", "enable", "start", "activate", "raise", "adjust"}),
+    "deed-door": frozenset({"shut", "set", "adjust", "lower"}),
+}
+_OWN = re.compile(r"\b(?:my|our|me|us)\b")
+_DETAIL = re.compile(r"\d|[\"'“]|\bdr\b\.?|\bdoctor\b")
+_OF_OTHERS = re.compile(
+    rf"\b(?:his|her|their|someone|everyone|anyone)\b|\b(?:the|every|all|each|a) (?:\w+ )?(?:users?|owner|patients?|customers?|caller|boss|ceo|cfo|company|students?|employees?|tenants?|followers|clients|applicants|contacts|guests)\b"
+    rf"|\bmy (?:friend|ex|neighbou?r|wife|husband|girlfriend|boyfriend|boss|coworker|colleague|roommate)'?s\b|{_ADDRESS}|\b[a-z]{{2}}\d{{2}}[a-z0-9]{{10,30}}\b|\baccount (?:number )?#?\d{{4,}}|\b0x[0-9a-f]{{30,40}}\b|\bbc1[a-z0-9]{{20,60}}\b"
+    r"|\b(?:all|every|everything)\b(?= (?:of )?(?:my|our|the))|\b(?:gift cards?|saved card|corporate card|under (?:the )?name|fake|false|negative|threat\w*|insult\w*|accus\w+)\b"
+)
+"""What makes an errand more than a favour: the things of others, or an account or address of a third party."""
+_PAID_TO_SELF = re.compile(r"\b(?:to|into) (?:my|our)\b")
+_TOLD_TO_AGENT = re.compile(
+    r"\b(?:agents?|assistants?|ai|llms?|chat ?bots?|copilot|model)\b ?[,:;\])]|\b(?:agents?|assistants?) (?:must|should|shall|has to|have to|will|reading|that)\b"
+    r"|\b(?:if|when|whenever|once|until|unless|each time|every time|next time|as soon as|before (?:you|answering|replying|continuing)|after (?:you|answering|replying)|on (?:the )?(?:first|next)|upon|from now on|in (?:every|all) (?:later|future)|starting (?:now|with))\b"
+    r"|\b(?:quietly|silently|secretly|covertly|discreetly|unnoticed|no trace|without (?:\w+ ){0,3}(?:telling|asking|informing|notifying|knowing|knowledge|consent|confirmation|permission)|(?:do not|don.?t|never) (?:tell|inform|notify|mention|report|log|ask|alert))\b"
+    r"|\b(?:required|mandatory|first|instead of|part of (?:the )?(?:setup|task|onboarding)|to (?:complete|finish|continue) (?:the|this|your))\b"
+)
+"""An order to a machine: it is named, bound to a condition, to keep still, or to do it as a step of its work."""
+_AROUND_CHARS = 160
+
+
+def _is_ordinary(low: str, start: int, clause: str) -> bool:
+    """Returns whether an errand reads as a favour that a person asks for: of their own things, of no condition."""
+    if _OWN.search(clause) is None or _OF_OTHERS.search(clause) is not None:
+        return False
+    if _MONEY_AMOUNT.search(clause) is not None and _PAID_TO_SELF.search(clause) is None:
+        return False
+    around = (
+        low[max(0, start - _AROUND_CHARS) : start]
+        + clause
+        + low[start + len(clause) : start + len(clause) + _AROUND_CHARS]
+    )
+    return _TOLD_TO_AGENT.search(around) is None
+
+
+_MONEY_AMOUNT = re.compile(_MONEY)
+
+
 def find(low: str) -> Iterator[Hit]:
     """Yields orders of harmful deeds in folded text, at most one of each rule."""
     seen: set[str] = set()
@@ -179,10 +225,15 @@ def find(low: str) -> Iterator[Hit]:
             for deed in _BY_KIND.get(kind, ()):
                 if deed.rule in seen or (deed.kind == "errand" and low.endswith(_INDIRECT, 0, start)):
                     continue
+                if word in _HARMLESS_VERBS.get(deed.rule, ()):
+                    continue
                 match = deed.pattern.expression.match(clause)
                 if match is None or negated(low, start) or _DENIED.search(low, max(0, start - _DENIED_CHARS), start):
                     continue
                 lowered = 1.5 if reported(low, start, end + match.end()) else 0.0
-                if deed.weight > lowered:
+                family, weight = deed.family, deed.weight
+                if deed.rule in _ORDINARY and _is_ordinary(low, start, clause):
+                    family, weight = "errand", ORDINARY_DETAILED if _DETAIL.search(clause) else ORDINARY
+                if weight > lowered:
                     seen.add(deed.rule)
-                    yield Hit(deed.rule, deed.family, deed.weight - lowered, start, end + match.end())
+                    yield Hit(deed.rule, family, weight - lowered, start, end + match.end())

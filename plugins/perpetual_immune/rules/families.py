@@ -45,6 +45,11 @@ _CANCEL = (
 )
 _ALL = r"(?:(?:all|any|every|each|everything|of|the|your|my|our|these|those|this|that|its|their|his|other|and|or|previously|just|completely|entirely) ){0,5}"
 _ALL_S = r"(?:all|any|every|of|the|your|my|these|those|other){0,4}"
+# What manuals say of settings and queues: "override the default configuration", "cancel the current request".
+_TOO_USUAL = (
+    rf"(?:overrid(?:e|ing)|overwrite|discard|skip|drop|cancel|omit|erase|dismiss) {_ALL}(?:previous|prior|existing|original|initial|current|past|old|other|default|given) "
+    r"(?:\w+ ){0,2}(?:configurations?|contexts?|text|inputs?|content|training|messages?|requests?|tasks?|questions?|information|conversations?)\b"
+)
 _SECRET_TEXT = r"(?:system|initial|original|hidden|secret|internal|developer|full|starting|first|base|core|confidential|pre-?|private|underlying|entire|complete|above)"
 _REVEAL = r"(?:reveal|show|print|output|repeat|display|disclose|leak|expose|tell|give|share|write|return|echo|dump|recite|list|state|spell|provide|copy|paste|summari[sz]e|translate|encode|extract)"
 _ASSISTANT = (
@@ -64,7 +69,7 @@ def _rows() -> Iterator[tuple[str, str, float, str, str | None, bool]]:
         "override-prior",
         "override",
         3.0,
-        rf"\b{_CANCEL} {_ALL}{_PRIOR} (?:\w+ ){{0,2}}{_INSTRUCTION}\b",
+        rf"\b(?!{_TOO_USUAL}){_CANCEL} {_ALL}{_PRIOR} (?:\w+ ){{0,2}}{_INSTRUCTION}\b",
         rf"(?:ignore|disregard|forget|override|bypass){_ALL_S}{_PRIOR}(?:\w{{0,8}}){_INSTRUCTION}",
         False,
     )
@@ -225,7 +230,7 @@ def _rows() -> Iterator[tuple[str, str, float, str, str | None, bool]]:
         "forged-bracket",
         "impersonation",
         2.5,
-        r"(?:[\[{<]{1,3}|\(\()[ #*]?(?:system|admin(?:istrator)?|root|developer|assistant|operator|priority|urgent|critical|hidden|ai)(?: (?:message|prompt|note|notice|override|instructions?|update|alert|command|directive|mode|level|access|only))?[ #*]?(?:[\])}>]{1,3}|:)",
+        r"(?:[\[{<]{1,3}|\(\()[ #*]?(?:system|admin(?:istrator)?|root|developer|assistant|operator|priority|urgent|critical|hidden|ai)(?: (?:message|prompt|note|notice|override|instructions?|update|alert|command|directive|mode|level|access|only))?[ #*]?(?:[\])}>]{1,3}(?!(?<=\]) (?:entries|lines?|events?|records|logs?|tags?|prefix\w*|columns?|rows?|fields?|is|are|was|were|means|marks|stands|shows|comes|and|or)\b)|:)",
         None,
         False,
     )

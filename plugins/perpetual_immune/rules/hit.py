@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import islice
 
 from perpetual_immune.rules.index import numbered
-from perpetual_immune.rules.needles import Rule
+from perpetual_immune.rules.needles import GAP, Rule
 
 STRONG = 3.0
 MEDIUM = 2.0
@@ -32,7 +32,6 @@ class Hit:
     end: int
 
 
-_GAP = r"(?:[\s*_~`>|.,:;'\"-]{1,6})"
 _PIECES = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\\[ ]+|.", re.S)
 _LETTERS = re.compile(r"\\.|[A-Z]+", re.S)
 
@@ -57,7 +56,7 @@ def phrase(source: str) -> Rule:
 
     A blank inside a character class stays a blank.
     """
-    return pattern(_PIECES.sub(lambda m: _GAP if m.group(0) == " " else m.group(0), source))
+    return pattern(_PIECES.sub(lambda m: GAP if m.group(0) == " " else m.group(0), source))
 
 
 _LOOSE_WORDS = re.compile(r"\(\?:(?:\\w\+ | \\w\+)\)\{(\d),(\d)\}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from perpetual_immune.rules.sieve import Sieve
@@ -23,6 +23,10 @@ MOST_HEADS = 240
 """Words with which a match may begin; a pattern with more is looked for by its automaton."""
 FEW_LETTERS = 4
 """Letters of a set that are spelt out."""
+MOST_REMEMBERED = 2_048
+"""Parts of patterns remembered while a pattern is read."""
+GAP = r"(?:[\s*_~`>|.,:;'\"-]{1,6})"
+"""What a blank of a phrase becomes."""
 MOST_FALSE_STARTS = 16
 """Places at which a match may begin and does not, after which the pattern itself looks for the next one."""
 _QUANTIFIER = re.compile(r"[*+?]\??|\{\d*,?\d*\}\??")
@@ -38,6 +42,15 @@ _EMPTY = frozenset({""})
 _EDGES = frozenset({EDGE})
 
 Strings = frozenset[str] | None
+"""All that a part of a pattern may match; None where that is not known or too much."""
+
+
+class Parsed(NamedTuple):
+    """What is known of a part of a pattern: all it may match, of which groups it holds one string each, its end."""
+
+    strings: Strings
+    groups: tuple[frozenset[str], ...]
+    end: int
 
 
 class Branch(NamedTuple):
@@ -113,7 +126,7 @@ def _branches(source: str) -> list[str]:
     before = after = ""
     wrapped = _WRAPPED.match(source)
     if wrapped is not None and not _CODED.search(source):
-        _, close = _alternation(source, wrapped.end(), [])
+        close = _alternation(source, wrapped.end()).end
         after = source[close + 1 :]
         if after in ("", r"\b"):
             start, end, before = wrapped.end(), close, wrapped.group(1) or ""
@@ -123,7 +136,7 @@ def _branches(source: str) -> list[str]:
         return [source]
     made = []
     while True:
-        _, stop = _sequence(source, start, [])
+        stop = _sequence(source, start).end
         made.append(f"{before}{source[start:stop]}{after}")
         if stop >= end:
             return made
@@ -135,13 +148,12 @@ _WRAPPED = re.compile(r"(\\b)?\(\?:")
 
 def _needles(source: str) -> tuple[tuple[str, ...], ...]:
     """Returns the groups of needles of a pattern, the rarest first, without those that hold another of their group."""
-    groups: list[frozenset[str]] = []
     if _CODED.search(source):
         return ()
-    strings, end = _alternation(source, 0, groups)
+    strings, groups, end = _alternation(source, 0)
     assert end == len(source), f"a bracket is closed that was not opened, at {end} of {source!r}"
-    if strings is not None:
-        _offer(strings, groups)
+    if strings is not None and _is_group(strings):
+        groups = (*groups, strings)
     parts = [part for group in groups for part in _parts(group)]
     return tuple(sorted(set(map(_shortest, parts)), key=cost))
 
@@ -176,107 +188,127 @@ _COMMON = frozenset(
 
 
 def _shortest(group: frozenset[str]) -> tuple[str, ...]:
-    return tuple(sorted(needle for needle in group if not any(other != needle and other in needle for other in group)))
+    """Returns the needles of a group but those that begin or end with another, in order."""
+    lengths = {len(needle) for needle in group}
+    if len(lengths) == 1:
+        return tuple(sorted(group))
+    return tuple(
+        sorted(
+            needle
+            for needle in group
+            if not any(
+                length < len(needle) and (needle[:length] in group or needle[-length:] in group) for length in lengths
+            )
+        )
+    )
 
 
-def _offer(strings: frozenset[str], groups: list[frozenset[str]]) -> None:
-    """Adds the strings as a group where each is telling."""
-    if all(len(string.strip(EDGE)) >= MIN_NEEDLE_CHARS for string in strings):
-        groups.append(strings)
+def _is_group(strings: frozenset[str]) -> bool:
+    """Returns whether each of the strings is telling."""
+    return all(len(string.strip(EDGE)) >= MIN_NEEDLE_CHARS for string in strings)
 
 
-def _alternation(source: str, position: int, groups: list[frozenset[str]]) -> tuple[Strings, int]:
-    """Returns all that the alternation at `position` may match, None where that is not known, and its end.
-
-    Adds to `groups` what every match of it holds.
-    """
-    branches: list[Strings] = []
-    telling: list[frozenset[str] | None] = []
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _alternation(source: str, position: int) -> Parsed:
+    """Returns what is known of the alternation at `position`, and where it ends."""
+    branches = []
     while True:
-        of_branch: list[frozenset[str]] = []
-        strings, position = _sequence(source, position, of_branch)
-        branches.append(strings)
-        if strings is not None:
-            _offer(strings, of_branch)
-        telling.append(min(of_branch, key=lambda group: cost(tuple(group)), default=None))
+        branch = _sequence(source, position)
+        branches.append(branch)
+        position = branch.end
         if position >= len(source) or source[position] == ")":
             break
         position += 1
     if len(branches) == 1:
-        groups += of_branch if branches[0] is None else ()
-        return branches[0], position
-    if None not in branches:
-        union = frozenset().union(*(branch for branch in branches if branch is not None))
+        return branches[0]
+    union: set[str] = set()
+    for branch in branches:
+        if branch.strings is None:
+            break
+        union |= branch.strings
+    else:
         if len(union) <= MOST_STRINGS:
-            return union, position
-    if None not in telling:
-        groups.append(frozenset().union(*(group for group in telling if group is not None)))
-    return None, position
+            return Parsed(frozenset(union), (), position)
+    told: set[str] = set()
+    for branch in branches:
+        groups = branch.groups if branch.strings is None or not _is_group(branch.strings) else (branch.strings,)
+        if not groups:
+            return Parsed(None, (), position)
+        told |= min(groups, key=_cost_of)
+    return Parsed(None, (frozenset(told),), position)
 
 
-def _sequence(source: str, position: int, groups: list[frozenset[str]]) -> tuple[Strings, int]:
-    """Returns all that the sequence at `position` may match, None where that is not known, and its end."""
+def _cost_of(group: frozenset[str]) -> float:
+    return cost(tuple(group))
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _sequence(source: str, position: int) -> Parsed:
+    """Returns what is known of the sequence at `position`, and where it ends."""
+    groups: list[frozenset[str]] = []
     strings = _EMPTY
     whole = True
     while position < len(source) and source[position] not in "|)":
-        of_atom: list[frozenset[str]] = []
-        atom, position = _atom(source, position, of_atom)
+        atom, of_atom, position = _atom(source, position)
         quantifier = _QUANTIFIER.match(source, position)
         if quantifier is not None:
             position = quantifier.end()
             kind = quantifier.group()
             if kind[0] == "?":
-                atom, of_atom = None if atom is None else atom | _EMPTY, []
+                atom, of_atom = None if atom is None else atom | _EMPTY, ()
             elif kind[0] == "*" or kind.startswith(("{0", "{,")):
-                atom, of_atom = None, []
+                atom, of_atom = None, ()
             elif atom != _EDGES:  # once or more: the first of them is there
-                if atom is not None:
-                    _offer(atom, of_atom)
+                if atom is not None and _is_group(atom):
+                    of_atom = (*of_atom, atom)
                 atom = None
         groups += of_atom
-        joined = None if atom is None else frozenset(_joined(one, other) for one in strings for other in atom)
-        if joined is not None and len(joined) <= MOST_STRINGS:
-            strings = joined
-            continue
-        _offer(strings, groups)
+        if atom is not None and len(atom) * len(strings) <= 2 * MOST_STRINGS:
+            joined = frozenset([_joined(one, other) for one in strings for other in atom])
+            if len(joined) <= MOST_STRINGS:
+                strings = joined
+                continue
+        if _is_group(strings):
+            groups.append(strings)
         strings, whole = _EMPTY if atom is None else atom, False
     if whole:
-        return strings, position
-    _offer(strings, groups)
-    return None, position
+        return Parsed(strings, tuple(groups), position)
+    if _is_group(strings):
+        groups.append(strings)
+    return Parsed(None, tuple(groups), position)
 
 
 def _joined(one: str, other: str) -> str:
     return one + (other[1:] if other[:1] == EDGE == one[-1:] else other)
 
 
-def _atom(source: str, position: int, groups: list[frozenset[str]]) -> tuple[Strings, int]:
-    """Returns all that the atom at `position` may match, None where that is not known, and its end."""
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _atom(source: str, position: int) -> Parsed:
+    """Returns what is known of the atom at `position`, and where it ends."""
     run = _LITERAL_RUN.match(source, position)
     if run is not None:
-        return frozenset({run.group()}), run.end()
+        return Parsed(frozenset({run.group()}), (), run.end())
     char = source[position]
     if char == "(":
+        if source.startswith(GAP, position):
+            return Parsed(_EDGES, (), position + len(GAP))
         header = _GROUP_START.match(source, position)
         assert header is not None
-        looks = header.group().endswith(("=", "!"))
-        inner: list[frozenset[str]] = []
-        strings, end = _alternation(source, header.end(), inner)
-        if looks:  # it requires nothing here
-            return _EMPTY, end + 1
-        groups += inner
-        return strings, end + 1
+        inner = _alternation(source, header.end())
+        if header.group().endswith(("=", "!")):  # it requires nothing here
+            return Parsed(_EMPTY, (), inner.end + 1)
+        return inner._replace(end=inner.end + 1)
     if char == "[":
         end = _class_end(source, position)
-        return _of_class(source[position + 1 : end - 1]), end
+        return Parsed(_of_class(source[position + 1 : end - 1]), (), end)
     if char == "\\":
         escaped = source[position + 1]
         if _LITERAL_ESCAPE.match(escaped):
-            return frozenset({escaped}), position + 2
-        return _EDGES if escaped in _EDGE_ESCAPES else None, position + 2
+            return Parsed(frozenset({escaped}), (), position + 2)
+        return Parsed(_EDGES if escaped in _EDGE_ESCAPES else None, (), position + 2)
     if char in "^$":
-        return _EDGES, position + 1
-    return (None if char == "." else frozenset({char})), position + 1
+        return Parsed(_EDGES, (), position + 1)
+    return Parsed(None if char == "." else frozenset({char}), (), position + 1)
 
 
 def _of_class(members: str) -> Strings:
@@ -321,7 +353,7 @@ def _heads_of_alternation(source: str, position: int, *, edged: bool = False) ->
     while True:
         of_branch = _heads_of_sequence(source, position, edged=edged)
         heads = None if heads is None or of_branch is None else heads | of_branch
-        _, position = _sequence(source, position, [])
+        position = _sequence(source, position).end
         if position >= len(source) or source[position] == ")":
             break
         position += 1
@@ -332,7 +364,7 @@ def _heads_of_sequence(source: str, position: int, *, edged: bool) -> Strings:
     strings = _EMPTY
     while position < len(source) and source[position] not in "|)":
         start = position
-        atom, position = _atom(source, position, [])
+        atom, _, position = _atom(source, position)
         if strings in (_EMPTY, _EDGES):  # what stands before the word would belong to the match
             if source[start] == "(" and not _LOOK.match(source, start):
                 header = _GROUP_START.match(source, start)
