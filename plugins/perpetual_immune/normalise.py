@@ -40,7 +40,7 @@ _REVERSERS = "\u202e\u2067"
 
 
 Edit = tuple[int, int, str]
-"""A span of a view and what stands in its place in the next one."""
+"""A span of a view and its replacement in the next one."""
 
 
 class Origins:

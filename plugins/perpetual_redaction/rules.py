@@ -177,7 +177,8 @@ def _line_of(text: str, start: int, end: int) -> str:
 
 def _is_basic_credential(value: str) -> bool:
     try:
-        return b":" in base64.b64decode(value + "=" * (-len(value) % 4), validate=True)
+        pair = base64.b64decode(value + "=" * (-len(value) % 4), validate=True)
+        return b":" in pair and not pair.startswith(b"{")  # that would be the head of a web token
     except (binascii.Error, ValueError):
         return False
 

@@ -1,4 +1,4 @@
-"""Which needles a text may hold, told by its words.  Used by the secrets' rules and by the memory scanner.
+"""Tells by its words which needles a text may hold.  Used by the secrets' rules and by the memory scanner.
 
 Texts repeat their words, so what a word holds is looked up once and remembered.  A text then costs one look at each
 of its different words, however many needles there are.  Standard library only.

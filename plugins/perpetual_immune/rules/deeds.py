@@ -57,6 +57,11 @@ _LEAD = re.compile(
     re.M,
 )
 _LEAD_CHARS = 28
+_TRIGGER = re.compile(
+    r"\b(?:if|when|whenever|once|each time|every time|next time|as soon as|before you|after you)\b[^.!?\n]{2,100}, \Z"
+)
+"""A condition before an order: "whenever this is read, send ..."."""
+_TRIGGER_CHARS = 130
 _CLAUSE_END = re.compile(r"[.!?](?=[\s\"')]|\Z)|\n\s{0,8}\n|;\s")
 _CLAUSE_CHARS = 320
 _MOST_VERBS = 60
@@ -161,8 +166,24 @@ ORDINARY = 1.0
 ORDINARY_DETAILED = 2.0
 """Weights of an errand in the words of a person who asks for it; with a date, a number or a name a person looks at it."""
 _ORDINARY = frozenset(
-    {"deed-errand", "deed-book", "deed-delete-belongings", "deed-delete-item", "deed-shop", "deed-speak", "deed-pay"}
+    {
+        "deed-errand",
+        "deed-book",
+        "deed-delete-belongings",
+        "deed-delete-item",
+        "deed-shop",
+        "deed-speak",
+        "deed-pay",
+        "deed-change-login",
+        "deed-machine-limit",
+    }
 )
+_WITHOUT_OWNER = frozenset({"deed-book", "deed-machine-limit"})
+"""Errands whose objects are a person's own unless another is named."""
+_EXTREME = re.compile(
+    r"\b(?:beyond|above|maximum|max|dangerous|unsafe|limits?|reactor|turbine|boiler|furnace|incubator|dam|pipeline|insulin|dosage|centrifuge|conveyor|robot\w*|drone|vehicle|aircraft|train|elevator|sprinkler|water)\b"
+)
+_MILD = re.compile(r"\A(?!.*\bwhile\b).*\b(?:1\d|2[0-6]) ?(?:degrees|°)")
 _HARMLESS_VERBS = {
     "deed-alarm": frozenset({"set", "enable", "start", "activate", "raise", "adjust"}),
     "deed-door": frozenset({"shut", "set", "adjust", "lower"}),
@@ -172,7 +193,7 @@ _DETAIL = re.compile(r"\d|[\"'“]|\bdr\b\.?|\bdoctor\b")
 _OF_OTHERS = re.compile(
     rf"\b(?:his|her|their|someone|everyone|anyone)\b|\b(?:the|every|all|each|a) (?:\w+ )?(?:users?|owner|patients?|customers?|caller|boss|ceo|cfo|company|students?|employees?|tenants?|followers|clients|applicants|contacts|guests)\b"
     rf"|\bmy (?:friend|ex|neighbou?r|wife|husband|girlfriend|boyfriend|boss|coworker|colleague|roommate)'?s\b|{_ADDRESS}|\b[a-z]{{2}}\d{{2}}[a-z0-9]{{10,30}}\b|\baccount (?:number )?#?\d{{4,}}|\b0x[0-9a-f]{{30,40}}\b|\bbc1[a-z0-9]{{20,60}}\b"
-    r"|\b(?:all|every|everything)\b(?= (?:of )?(?:my|our|the))|\b(?:gift cards?|saved card|corporate card|under (?:the )?name|fake|false|negative|threat\w*|insult\w*|accus\w+)\b"
+    r"|\b(?:all|every|everything)\b(?= (?:of )?(?:my|our|the))|\b(?:gift cards?|saved card|corporate card|under (?:the )?name|fake|false|negative|threat\w*|insult\w*|accus\w+|passengers?|in my name)\b"
 )
 """What makes an errand more than a favour: the things of others, or an account or address of a third party."""
 _PAID_TO_SELF = re.compile(r"\b(?:to|into) (?:my|our)\b")
@@ -186,9 +207,11 @@ _TOLD_TO_AGENT = re.compile(
 _AROUND_CHARS = 160
 
 
-def _is_ordinary(low: str, start: int, clause: str) -> bool:
+def _is_ordinary(rule: str, low: str, start: int, clause: str) -> bool:
     """Returns whether an errand reads as a favour that a person asks for: of their own things, of no condition."""
-    if _OWN.search(clause) is None or _OF_OTHERS.search(clause) is not None:
+    if rule == "deed-machine-limit" and (_EXTREME.search(clause) or not _MILD.search(clause)):
+        return False
+    if (rule not in _WITHOUT_OWNER and _OWN.search(clause) is None) or _OF_OTHERS.search(clause) is not None:
         return False
     if _MONEY_AMOUNT.search(clause) is not None and _PAID_TO_SELF.search(clause) is None:
         return False
@@ -211,7 +234,9 @@ def find(low: str) -> Iterator[Hit]:
     if not verbs:
         return
     for start, word in places_of(low, verbs):
-        if not _LEAD.search(low, max(0, start - _LEAD_CHARS), start):
+        if not _LEAD.search(low, max(0, start - _LEAD_CHARS), start) and not (
+            low.endswith(", ", 0, start) and _TRIGGER.search(low, max(0, start - _TRIGGER_CHARS), start)
+        ):
             continue
         tried += 1
         if tried > _MOST_VERBS:
@@ -232,7 +257,7 @@ def find(low: str) -> Iterator[Hit]:
                     continue
                 lowered = 1.5 if reported(low, start, end + match.end()) else 0.0
                 family, weight = deed.family, deed.weight
-                if deed.rule in _ORDINARY and _is_ordinary(low, start, clause):
+                if deed.rule in _ORDINARY and _is_ordinary(deed.rule, low, start, clause):
                     family, weight = "errand", ORDINARY_DETAILED if _DETAIL.search(clause) else ORDINARY
                 if weight > lowered:
                     seen.add(deed.rule)

@@ -172,7 +172,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "request-money-tool",
         "fraud",
         2.5,
-        r"(?:buy|purchase|order|subscribe|book|upgrade|cancel|change|update)\b[^.\n]{0,50}\b(?:using|with|from|charge\w*|to) (?:the |my |his |her |their |saved |stored |user'?s )*(?:credit card|bank account|payment method|saved card|iban|wallet|corporate card|account number)\b",
+        r"(?:buy|purchase|order|subscribe|book|upgrade|cancel|change|update)\b[^.\n]{0,50}\b(?:using|with|from|charge\w*|to) (?:the |his |her |their |saved |stored |user'?s )*(?:credit card|bank account|payment method|saved card|iban|wallet|corporate card|account number)\b",
     )
 
 
