@@ -265,7 +265,20 @@ for _index, _bit in enumerate(_BITS):
     _OF_BIT.setdefault(_bit, []).append(_index)
 _ASSIGNED_BIT = VOCABULARY.add(_ASSIGN_KEYWORDS)
 _LONG_RUN = late_pattern(r"[A-Za-z0-9_-]{20}")
-_OF_LONG_RUNS = frozenset({"discord-token", "twilio-key", "vault-token"})
+_OF_LONG_RUNS = frozenset(
+    {
+        "discord-token",
+        "twilio-key",
+        "vault-token",
+        "mailgun-mailchimp",
+        "sk-key",
+        "openai-key",
+        "notion-airtable",
+        "facebook-app-token",
+        "telegram-bot",
+        "azure-key-pair",
+    }
+)
 """Rules of common keywords, each match of which holds a run of letters and digits that words do not reach."""
 
 

@@ -7,10 +7,11 @@ of its different words, however many needles there are.  Standard library only.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
+from typing import TypeVar
 
-__all__ = ["EDGE", "VOCABULARY", "Vocabulary", "runs_of", "words_of"]
+__all__ = ["EDGE", "Remembered", "VOCABULARY", "Vocabulary", "runs_of", "words_of"]
 
 MOST_WORDS = 20_000
 """Words remembered; when there are more, the memory starts anew."""
@@ -27,10 +28,31 @@ _UNSEEN = frozenset("abcdefghijklmnopqrstuvwxyz \t\n")
 _SIGNS = re.compile(r"[^\w\s.]{2}")
 
 
+Known = TypeVar("Known")
+
+
 @lru_cache(maxsize=8)  # every table asks about the same view
 def words_of(lower: str) -> frozenset[str]:
     """Returns the runs of letters in a text in lower case."""
     return frozenset((_ASCII_WORD if lower.isascii() else _WORD).findall(lower))
+
+
+class Remembered(dict[str, Known]):
+    """What is known of words, worked out when one is first met."""
+
+    def __init__(self, work_out: Callable[[str], Known]) -> None:
+        """Takes what works it out."""
+        super().__init__()
+        self._work_out = work_out
+
+    def __missing__(self, word: str) -> Known:
+        """Works it out; a long word is hardly met again and is not remembered."""
+        known = self._work_out(word)
+        if len(word) <= LONGEST_WORD:
+            if len(self) >= MOST_WORDS:
+                self.clear()
+            self[word] = known
+        return known
 
 
 class Vocabulary:
@@ -40,8 +62,8 @@ class Vocabulary:
         """Starts without groups."""
         self._groups: dict[frozenset[str], int] = {}
         self._filed: dict[str, dict[str, int]] = {}
-        self._signs: dict[str, tuple[str, int]] = {}
-        self._known: dict[str, int] = {}
+        self._signs: dict[str, dict[str, int]] = {}
+        self._known = Remembered(self._learnt)
         self.held = lru_cache(maxsize=8)(self._held)
 
     def add(self, needles: Iterable[str]) -> int:
@@ -58,7 +80,8 @@ class Vocabulary:
                 sign = max(needle.split(EDGE), key=len)
                 first = min(sign, key=_commonness)
                 first = "" if first in _UNSEEN else first
-                self._signs[sign] = first, self._signs.get(sign, (first, 0))[1] | bit
+                signs = self._signs.setdefault(first, {})
+                signs[sign] = signs.get(sign, 0) | bit
             else:
                 filed = self._filed.setdefault(letters[:3], {})
                 filed[run] = filed.get(run, 0) | bit
@@ -78,14 +101,12 @@ class Vocabulary:
     def _held(self, lower: str) -> int:
         """Returns the bits of the groups of which a text in lower case may hold a needle, and of all that it holds."""
         held = 0
-        known = self._known
-        for word in words_of(lower):
-            bits = known.get(word)
-            held |= self._learnt(word) if bits is None else bits
-        seen = set(_SIGN.findall(lower))
-        for sign, (first, bits) in self._signs.items():
-            if (not first or first in seen) and sign in lower:
-                held |= bits
+        for bits in {*map(self._known.__getitem__, words_of(lower))}:
+            held |= bits
+        for first in self._signs.keys() & {"", *_SIGN.findall(lower)}:
+            for sign, bits in self._signs[first].items():
+                if sign in lower:
+                    held |= bits
         return held
 
     def _learnt(self, word: str) -> int:
@@ -96,10 +117,6 @@ class Vocabulary:
             for run, of_run in self._filed[piece].items():
                 if run in bounded:
                     bits |= of_run
-        if len(word) <= LONGEST_WORD:
-            if len(self._known) >= MOST_WORDS:
-                self._known.clear()
-            self._known[word] = bits
         return bits
 
 

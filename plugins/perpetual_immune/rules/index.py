@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from perpetual_immune.rules.needles import Rule
-from perpetual_redaction.vocabulary import EDGE, LONGEST_WORD, MOST_WORDS, VOCABULARY, words_of
+from perpetual_redaction.vocabulary import EDGE, VOCABULARY, Remembered, words_of
 
 Row = TypeVar("Row")
 MOST_GROUPS = 5
@@ -52,7 +52,7 @@ class _Heads:
         self._branches: list[tuple[int, Index[Any], int, int]] = []
         self._first: dict[tuple[Index[Any], int], int] = {}
         self._filed: dict[str, dict[str, list[int]]] = {}
-        self._known: dict[str, tuple[int, ...]] = {}
+        self._known: Remembered[tuple[int, ...]] = Remembered(self._learnt)
         self.places = lru_cache(maxsize=8)(self._places)
 
     def add(self, heads: Iterable[str], needed: int, table: Index[Any], row: int) -> None:
@@ -64,17 +64,11 @@ class _Heads:
         self._known.clear()
         self.places.cache_clear()
 
-    def _places(self, low: str) -> dict[Index[Any], Places]:
-        """Returns for each table the rows that `low` may match, with where their first words stand."""
+    def _places(self, low: str) -> tuple[int, dict[Index[Any], Places]]:
+        """Returns the bits that `low` holds, and for each table the rows it may match, with where first words stand."""
         held = VOCABULARY.held(low)
         known = self._known
-        heads: dict[str, tuple[int, ...]] = {}
-        for word in words_of(low):
-            numbers = known.get(word)
-            if numbers is None:
-                numbers = self._learnt(word)
-            if numbers:
-                heads[word] = numbers
+        heads = {word: numbers for word in words_of(low) if (numbers := known[word])}
         found: dict[Index[Any], Places] = {}
         lists: dict[int, list[int]] = {}
         of_row: dict[int, list[int]] = {}
@@ -87,7 +81,7 @@ class _Heads:
                     found.setdefault(table, []).append((row, places))
                 lists[number] = places
         if not lists:
-            return found
+            return held, found
         possible = {
             word: of_word
             for word, numbers in heads.items()
@@ -97,17 +91,12 @@ class _Heads:
             for places in possible[word]:
                 if not places or places[-1] != start:
                     places.append(start)
-        return found
+        return held, found
 
     def _learnt(self, word: str) -> tuple[int, ...]:
         bounded = f"{word}{EDGE}"
         filed = self._filed.get(bounded[:_HEAD_CHARS], {})
-        numbers = tuple(sorted({n for head, of_head in filed.items() if bounded.startswith(head) for n in of_head}))
-        if len(word) <= LONGEST_WORD:
-            if len(self._known) >= MOST_WORDS:
-                self._known.clear()
-            self._known[word] = numbers
-        return numbers
+        return tuple(sorted({n for head, of_head in filed.items() if bounded.startswith(head) for n in of_head}))
 
 
 _HEADS = _Heads()
@@ -156,10 +145,9 @@ class Index(Generic[Row]):
         `twin` is a text with the same words at the same places, for which most of the work was done before.
         """
         always, every, filed = self._others
-        like = low if twin is None else twin
-        held = VOCABULARY.held(like)
+        held, of_tables = _HEADS.places(low if twin is None else twin)
         rest = held & every
-        places = _HEADS.places(like).get(self)
+        places = of_tables.get(self)
         if not (rest or places or always):
             return []
         rows = self._rows

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -238,7 +239,7 @@ def _alternation(source: str, position: int) -> Parsed:
     return Parsed(None, (frozenset(told),), position)
 
 
-def _cost_of(group: frozenset[str]) -> float:
+def _cost_of(group: AbstractSet[str]) -> float:
     return cost(tuple(group))
 
 
