@@ -263,6 +263,9 @@ _OF_BIT: dict[int, list[int]] = {}
 for _index, _bit in enumerate(_BITS):
     _EVERY_BIT |= _bit
     _OF_BIT.setdefault(_bit, []).append(_index)
+_SERVICES = {
+    word: VOCABULARY.add((word,)) for row in _ALL_FORMATS if row.rule == "service-value" for word in row.keywords
+}
 _ASSIGNED_BIT = VOCABULARY.add(_ASSIGN_KEYWORDS)
 _LONG_RUN = late_pattern(r"[A-Za-z0-9_-]{20}")
 _OF_LONG_RUNS = frozenset(
@@ -276,7 +279,6 @@ _OF_LONG_RUNS = frozenset(
         "notion-airtable",
         "facebook-app-token",
         "telegram-bot",
-        "azure-key-pair",
     }
 )
 """Rules of common keywords, each match of which holds a run of letters and digits that words do not reach."""
@@ -299,7 +301,8 @@ def _matches(rule: TokenFormat, text: str, lower: str) -> Iterator[re.Match[str]
         yield from rule.pattern.finditer(text)
         return
     end = 0
-    for at in sorted(places(lower, (keyword for keyword in rule.keywords if keyword in lower))):
+    held = VOCABULARY.held(lower)
+    for at in sorted(places(lower, [keyword for keyword, bit in _SERVICES.items() if held & bit])):
         match = rule.pattern.match(text, at) if at >= end else None
         if match is not None:
             end = match.end()

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
-from perpetual_immune.rules.needles import Rule
+from perpetual_immune.rules.needles import Heads, Rule
 from perpetual_redaction.vocabulary import EDGE, VOCABULARY, Remembered, words_of
 
 Row = TypeVar("Row")
@@ -45,20 +45,25 @@ Places = list[tuple[int, list[int]]]
 """Numbers of rows, each with the places in a text at which its rule may match."""
 
 
+Start = tuple[int, frozenset[str] | None]
+"""The number of an alternative that begins with a word, and the words that can follow it there."""
+
+
 class _Heads:
     """The words with which matches begin, of the rules of all tables."""
 
     def __init__(self) -> None:
         self._branches: list[tuple[int, Index[Any], int, int]] = []
         self._first: dict[tuple[Index[Any], int], int] = {}
-        self._filed: dict[str, dict[str, list[int]]] = {}
-        self._known: Remembered[tuple[int, ...]] = Remembered(self._learnt)
+        self._filed: dict[str, dict[str, list[Start]]] = {}
+        self._known: Remembered[tuple[Start, ...]] = Remembered(self._learnt)
         self.places = lru_cache(maxsize=8)(self._places)
 
-    def add(self, heads: Iterable[str], needed: int, table: Index[Any], row: int) -> None:
+    def add(self, heads: Heads, needed: int, table: Index[Any], row: int) -> None:
         """Files a row of a table whose rule's matches begin with one of the heads and need the bits."""
-        for head in heads:
-            self._filed.setdefault(head[:_HEAD_CHARS], {}).setdefault(head, []).append(len(self._branches))
+        for head, following in heads.items():
+            filed = self._filed.setdefault(head[:_HEAD_CHARS], {}).setdefault(head, [])
+            filed.append((len(self._branches), following))
         first = self._first.setdefault((table, row), len(self._branches))
         self._branches.append((needed, table, row, first))
         self._known.clear()
@@ -68,11 +73,11 @@ class _Heads:
         """Returns the bits that `low` holds, and for each table the rows it may match, with where first words stand."""
         held = VOCABULARY.held(low)
         known = self._known
-        heads = {word: numbers for word in words_of(low) if (numbers := known[word])}
+        heads = {word: starts for word in words_of(low) if (starts := known[word])}
         found: dict[Index[Any], Places] = {}
         lists: dict[int, list[int]] = {}
         of_row: dict[int, list[int]] = {}
-        for number in {number for numbers in heads.values() for number in numbers}:
+        for number in {number for starts in heads.values() for number, _ in starts}:
             needed, table, row, first = self._branches[number]
             if held & needed == needed:
                 places = of_row.get(first)
@@ -84,19 +89,24 @@ class _Heads:
             return held, found
         possible = {
             word: of_word
-            for word, numbers in heads.items()
-            if (of_word := [lists[number] for number in numbers if number in lists])
+            for word, starts in heads.items()
+            if (of_word := [(lists[number], following) for number, following in starts if number in lists])
         }
-        for start, word in places_of(low, possible):
-            for places in possible[word]:
-                if not places or places[-1] != start:
-                    places.append(start)
+        pieces, ends = _split(low)
+        pieces = [*pieces, ""]
+        for at in range(1, len(pieces) - 1, 2):
+            starts = possible.get(pieces[at])
+            if starts is not None:
+                start, next_word = ends[at - 1], pieces[at + 2] if at + 2 < len(pieces) else ""
+                for places, following in starts:
+                    if (following is None or next_word in following) and not (places and places[-1] == start):
+                        places.append(start)
         return held, found
 
-    def _learnt(self, word: str) -> tuple[int, ...]:
+    def _learnt(self, word: str) -> tuple[Start, ...]:
         bounded = f"{word}{EDGE}"
         filed = self._filed.get(bounded[:_HEAD_CHARS], {})
-        return tuple(sorted({n for head, of_head in filed.items() if bounded.startswith(head) for n in of_head}))
+        return tuple(start for head, starts in filed.items() if bounded.startswith(head) for start in starts)
 
 
 _HEADS = _Heads()
@@ -160,7 +170,7 @@ class Index(Generic[Row]):
         few = FEW_PLACES + len(low) // CHARS_PER_PLACE
         for number, at in places or ():
             rule = rows[number][0]
-            if number not in anywhere and (len(at) <= few or rule.sieve.may_match(low)):
+            if at and number not in anywhere and (len(at) <= few or rule.sieve.may_match(low)):
                 found.append((number, rule.at(low, at)))
         found.sort(key=_number)
         return [(rows[number][1], matches) for number, matches in found]

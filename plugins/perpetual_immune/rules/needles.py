@@ -54,15 +54,18 @@ class Parsed(NamedTuple):
     end: int
 
 
+Heads = dict[str, frozenset[str] | None]
+
+
 class Branch(NamedTuple):
     """One alternative of a pattern: groups of needles, the rarest first, of which every match holds one of each.
 
     `EDGE` is where a word of a needle ends.  `heads` are the words with which every match begins, of which an end may
-    be missing; None where they are not known.
+    be missing, each with the words that can follow it, None for any; None where they are not known.
     """
 
     needles: tuple[tuple[str, ...], ...]
-    heads: frozenset[str] | None
+    heads: Heads | None
 
 
 @dataclass(frozen=True)
@@ -333,19 +336,26 @@ def _class_end(source: str, position: int) -> int:
     return position + 1
 
 
-def _heads(source: str) -> frozenset[str] | None:
-    """Returns the words, from their edge on, with which every match of a pattern begins."""
+def _heads(source: str) -> Heads | None:
+    """Returns the words, from their edge on, with which every match of a pattern begins, each with the next ones."""
     if _CODED.search(source):
         return None
     heads, _ = _heads_of_alternation(source, 0)
     if heads is None:
         return None
-    words = [_HEAD.match(head) for head in heads]
-    if any(word is None for word in words):
-        return None
-    return frozenset(word.group(1) + (EDGE if word.group(2) else "") for word in words if word is not None)
+    found: dict[str, frozenset[str] | None] = {}
+    for head in heads:
+        word = _HEAD.match(head)
+        if word is None:
+            return None
+        name = word.group(1) + (EDGE if word.group(2) else "")
+        second = _SECOND.match(head, word.end(1))
+        known = found.get(name, frozenset())
+        found[name] = None if second is None or known is None else known | {second.group(1)}
+    return found
 
 
+_SECOND = re.compile(r"[^\W_a-z]{0,9}[\W\d_]{1,9}([^\W\d_]+)[\W\d_]")
 _HEAD = re.compile(rf"{EDGE}([^\W\d_]{{2,}}|[^\W\d_](?=[^a-z]))([^a-z]?)")
 
 
