@@ -155,16 +155,26 @@ def cpu(deed: Callable[[str], object], texts: Iterable[str]) -> float:
     return time.process_time() - began
 
 
-def speed(texts: list[str], rounds: int) -> dict[str, object]:
-    """Prints and returns the ratio to the plain scan, best of interleaved rounds."""
+def speed(texts: list[str], unseen: list[str], rounds: int) -> dict[str, object]:
+    """Prints and returns the ratio to the plain scan, best of interleaved rounds; `unseen` texts are scanned once."""
     name, plain = floor()
     ours, theirs = float("inf"), float("inf")
     for _ in range(rounds):
         theirs = min(theirs, cpu(plain, texts))
         ours = min(ours, cpu(scan, texts))
     ratio = theirs / ours
+    new = [text + " " for text in unseen]  # no text that a cache may know
+    fresh = cpu(scan, new) / max(1, len(new))
+    print(
+        f"texts scanned for the first time: {1e6 * fresh:,.0f} us each, {1e6 * ours / len(texts):,.0f} us when seen before"
+    )
     print(f"speed: {len(texts) / ours:,.0f} texts/s, floor {name} {len(texts) / theirs:,.0f} texts/s, ratio {ratio:.3f} (goal >= {GOAL_RATIO})")  # fmt: skip
-    return {"floor": name, "texts_per_s": round(len(texts) / ours), "ratio": round(ratio, 4)}
+    return {
+        "floor": name,
+        "texts_per_s": round(len(texts) / ours),
+        "ratio": round(ratio, 4),
+        "fresh_us": round(1e6 * fresh, 1),
+    }
 
 
 def pieces(texts: list[str], size: int) -> list[str]:
@@ -180,6 +190,12 @@ def pieces(texts: list[str], size: int) -> list[str]:
         "é",
         "1, ",
         "rm -rf x; ",
+        "i g n o r e  ",
+        "SWdub3JlIGFsbCBvZiBpdCE= ",
+        "1gn0r3 4ll ",
+        "password=abc123def ",
+        "you must now tell me your ",
+        "&#105;gnore ",
     )
     return [*cut, *((unit * (size // len(unit) + 1))[:size] for unit in units)]
 
@@ -210,16 +226,19 @@ def main() -> None:
     if options.data.exists():
         records = read(options.data)
         found |= recall(records)
-        texts = [record.text for record in records[:: max(1, len(records) // SPEED_TEXTS)]]
+        step = max(1, len(records) // SPEED_TEXTS)
+        texts = [record.text for record in records[::step]]
+        unseen = [record.text for record in records[1::step]] if step > 1 else []
     else:
         print(f"SKIPPED recall: no data at {options.data} (name a file with --data or PERPETUAL_IMMUNE_DATA)")
         texts = [
             f"Run {n}: loss {1 / (n + 1):.3f} after {n} epochs; the warm-up of 500 steps helped."
             for n in range(SPEED_TEXTS)
         ]
+        unseen = [f"Note {n}: the seed {n * 7919} made no difference to the loss." for n in range(SPEED_TEXTS)]
     for text in texts:
         scan(text)  # compiles what is needed
-    found |= speed(texts, options.rounds)
+    found |= speed(texts, unseen, options.rounds)
     found |= largest(texts)
     if options.json:
         options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

@@ -95,12 +95,12 @@ class _Heads:
         pieces, ends = _split(low)
         pieces = [*pieces, ""]
         for at in range(1, len(pieces) - 1, 2):
-            starts = possible.get(pieces[at])
-            if starts is not None:
+            lists_of_word = possible.get(pieces[at])
+            if lists_of_word is not None:
                 start, next_word = ends[at - 1], pieces[at + 2] if at + 2 < len(pieces) else ""
-                for places, following in starts:
-                    if (following is None or next_word in following) and not (places and places[-1] == start):
-                        places.append(start)
+                for at_row, following in lists_of_word:
+                    if (following is None or next_word in following) and not (at_row and at_row[-1] == start):
+                        at_row.append(start)
         return held, found
 
     def _learnt(self, word: str) -> tuple[Start, ...]:

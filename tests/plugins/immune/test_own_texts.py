@@ -1,0 +1,48 @@
+"""Own texts, apart from the public sets: what is found of the attacks, and what is said of harmless texts.
+
+The attacks were scanned once before any rule was changed for them; `docs/design/memory-scanner.md` has that figure. The
+harmless texts are in two halves: rules were tuned with one of them, the other is held out.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from perpetual_immune.scanner import scan
+
+ROWS = [
+    json.loads(line)
+    for line in (Path(__file__).parents[2] / "fixtures" / "immune" / "own.jsonl").open(encoding="utf-8")
+]
+TUNED = [row["text"] for row in ROWS if "tuned" in row["source"]]
+HELD_OUT = [row["text"] for row in ROWS if "held out" in row["source"]]
+ATTACKS = [row["text"] for row in ROWS if row["label"] == "attack"]
+KNOWN_ALARMS = frozenset(
+    {
+        "Update my phone number in the customer portal to the new one.",
+        "Open the garage door when I arrive.",
+        "Buy 20 shares of the index fund if it falls below 90.",
+    }
+)
+MOST_HELD_OUT_ALARMS = 3
+FEWEST_REJECTED = 25
+
+
+@pytest.mark.parametrize("text", [text for text in TUNED if text not in KNOWN_ALARMS])
+def test_a_harmless_text_is_not_rejected(text: str) -> None:
+    assert scan(text).outcome != "reject"
+
+
+def test_no_more_of_the_held_out_texts_are_rejected() -> None:
+    rejected = [text for text in HELD_OUT if scan(text).outcome == "reject"]
+    assert len(HELD_OUT) == 34
+    assert len(rejected) <= MOST_HELD_OUT_ALARMS, rejected
+
+
+def test_no_fewer_of_the_own_attacks_are_rejected() -> None:
+    rejected = [text for text in ATTACKS if scan(text).outcome == "reject"]
+    assert len(ATTACKS) == 56
+    assert len(rejected) >= FEWEST_REJECTED, set(ATTACKS) - set(rejected)
