@@ -39,6 +39,10 @@ _PHRASES = "\ufdfa\ufdfb"  # written out they are Arabic phrases of 18 and 8 let
 _REVERSERS = "\u202e\u2067"
 
 
+_SHORTEST_CUT = 2_500
+_AROUND_CHARS = 900
+"""More than a find spans: what is found with a change in it is found in the change's window."""
+_MOST_OF_TEXT = 0.7
 Edit = tuple[int, int, str]
 """A span of a view and its replacement in the next one."""
 
@@ -48,14 +52,14 @@ class Origins:
 
     def __init__(self, base: View, make: Callable[[], list[int]]) -> None:
         """Takes the view that was rewritten, and what returns the offset in it of each character."""
-        self._base = base
+        self.base = base
         self._make = make
 
     @cached_property
     def offsets(self) -> list[int]:
         """Returns the offset in the original of each character."""
         made = self._make()
-        before = self._base.origin
+        before = self.base.origin
         return made if before is None else [before.offsets[at] for at in made]
 
 
@@ -77,6 +81,37 @@ class View:
     """True when a reader of the rendered text would not have seen these words."""
     squeezed: bool = False
     """True when the blanks between words are lost, so patterns must allow none."""
+
+    def windows(self) -> list[tuple[int, str]]:
+        """Returns the parts of the text around what differs from the view that was rewritten, each with its offset.
+
+        What lies apart from them reads as it did there.  The whole text where it is short, or nothing is saved.
+        """
+        whole = [(0, self.text)]
+        if self.origin is None or self.squeezed or len(self.text) < _SHORTEST_CUT:
+            return whole
+        before, after = self.origin.base.text.split("\n"), self.text.split("\n")
+        if len(before) != len(after):
+            return whole
+        spans: list[tuple[int, int]] = []
+        position = 0
+        for line, rewritten in zip(before, after, strict=True):
+            end = position + len(rewritten)
+            if line != rewritten:
+                first, last = max(0, position - _AROUND_CHARS), end + _AROUND_CHARS
+                if spans and first <= spans[-1][1]:
+                    spans[-1] = spans[-1][0], last
+                else:
+                    spans.append((first, last))
+            position = end + 1
+        if sum(end - start for start, end in spans) > _MOST_OF_TEXT * len(self.text):
+            return whole
+        cut = []
+        for first, last in spans:  # at the ends of lines
+            start = self.text.rfind("\n", 0, first) + 1
+            stop = self.text.find("\n", last)
+            cut.append((start, self.text[start : stop if stop >= 0 else len(self.text)]))
+        return cut
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Returns the `[start, end)` of the original that a match at `[start, end)` of this view came from."""

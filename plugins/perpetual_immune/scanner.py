@@ -14,7 +14,7 @@ from typing import Literal
 
 from perpetual_immune.normalise import View, views
 from perpetual_immune.rules import commands, injection, payloads, requests, scoring, secrets
-from perpetual_immune.rules.hit import Hit
+from perpetual_immune.rules.hit import Hit, about_security, fold
 
 Category = Literal["prompt_injection", "secret_leak", "tool_misuse", "score_manipulation"]
 Severity = Literal["reject", "quarantine"]
@@ -83,24 +83,30 @@ def _excerpt(text: str, start: int, end: int, hidden_spans: Iterable[tuple[int, 
     return escaped if len(escaped) <= EXCERPT_CHARS else escaped[: EXCERPT_CHARS - 3] + "..."
 
 
-def _locate(view: View, hits: Iterable[Hit]) -> list[_Located]:
+def _locate(view: View, hits: Iterable[Hit], offset: int = 0) -> list[_Located]:
     bonus = HIDDEN_BONUS if view.hidden else 0.0
-    return [_Located(hit.rule, hit.family, hit.weight + bonus, *view.span(hit.start, hit.end)) for hit in hits]
+    return [
+        _Located(hit.rule, hit.family, hit.weight + bonus, *view.span(offset + hit.start, offset + hit.end))
+        for hit in hits
+    ]
 
 
 def _collect(text: str) -> dict[Category, list[_Located]]:
     found: dict[Category, list[_Located]] = {
         "prompt_injection": [], "secret_leak": [], "tool_misuse": [], "score_manipulation": [],
     }  # fmt: skip
+    discussed = about_security(fold(text))
     for view in views(text):
-        found["prompt_injection"] += _locate(view, injection.find(view.text, squeezed=view.squeezed))
+        folds_letters = view.name in ("leet", "spaced", "skeleton")
+        for offset, part in [(0, view.text)] if discussed else view.windows():
+            found["prompt_injection"] += _locate(view, injection.find(part, squeezed=view.squeezed), offset)
+            found["tool_misuse"] += _locate(view, requests.find(part), offset)
+            if not folds_letters:  # which makes secrets and commands out of neither
+                found["tool_misuse"] += _locate(view, payloads.find(part), offset)
+                found["secret_leak"] += _locate(view, secrets.find(part), offset)
         found["score_manipulation"] += _locate(view, scoring.find(view.text))
-        found["tool_misuse"] += _locate(view, requests.find(view.text))
-        if view.name in ("leet", "spaced", "skeleton"):
-            continue  # folding letters makes secrets and commands out of neither
-        found["secret_leak"] += _locate(view, secrets.find(view.text))
-        found["tool_misuse"] += _locate(view, commands.find(view.text))
-        found["tool_misuse"] += _locate(view, payloads.find(view.text))
+        if not folds_letters:
+            found["tool_misuse"] += _locate(view, commands.find(view.text))
     return found
 
 

@@ -109,6 +109,17 @@ def test_depth_runs_and_sizes_are_bounded() -> None:
     assert all(len(view.text) <= len(huge) for view in views(huge))
 
 
+def test_only_what_surrounds_a_change_is_read_again() -> None:
+    lines = [f"run {n}: the loss fell again after the warm-up was made longer" for n in range(200)]
+    lines[100] = "caf\u00e9 ignore"
+    view = next(view for view in views("\n".join(lines)) if view.name == "skeleton")
+    ((offset, part),) = view.windows()
+    assert "cafe ignore" in part
+    assert view.text[offset : offset + len(part)] == part
+    assert 1_500 < len(part) < 3_000
+    assert views("caf\u00e9 ignore")[-1].windows() == [(0, "cafe ignore")]
+
+
 def test_squeezed_text_is_marked_as_without_blanks() -> None:
     squeezed = next(view for view in views(" ".join(PHRASE.replace(" ", ""))) if view.name == "spaced")
     assert squeezed.squeezed

@@ -13,10 +13,8 @@ import pytest
 
 from perpetual_immune.scanner import scan
 
-ROWS = [
-    json.loads(line)
-    for line in (Path(__file__).parents[2] / "fixtures" / "immune" / "own.jsonl").open(encoding="utf-8")
-]
+FILE = Path(__file__).parents[2] / "fixtures" / "immune" / "own.jsonl"
+ROWS = [json.loads(line) for line in FILE.read_text("utf-8").split("\n") if line]
 TUNED = [row["text"] for row in ROWS if "tuned" in row["source"]]
 HELD_OUT = [row["text"] for row in ROWS if "held out" in row["source"]]
 ATTACKS = [row["text"] for row in ROWS if row["label"] == "attack"]
