@@ -246,9 +246,20 @@ def _cost_of(group: AbstractSet[str]) -> float:
     return cost(tuple(group))
 
 
-@lru_cache(maxsize=MOST_REMEMBERED)
+_WORD_ALONE = re.compile(r"([^\W_]{1,40})(\??)(?=[|)])")
+
+
 def _sequence(source: str, position: int) -> Parsed:
     """Returns what is known of the sequence at `position`, and where it ends."""
+    word = _WORD_ALONE.match(source, position)  # most branches are one
+    if word is None:
+        return _read_sequence(source, position)
+    text = word.group(1)
+    return Parsed(frozenset((text, text[:-1]) if word.group(2) else (text,)), (), word.end())
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _read_sequence(source: str, position: int) -> Parsed:
     groups: list[frozenset[str]] = []
     strings = _EMPTY
     whole = True
