@@ -77,7 +77,7 @@ class Rule:
     @cached_property
     def branches(self) -> tuple[Branch, ...]:
         """Returns the alternatives of the pattern, each with what a text must hold for it to match."""
-        return tuple(Branch(_needles(source), _heads(source)) for source in _branches(self.source))
+        return tuple(_branches(self.source))
 
     @cached_property
     def expression(self) -> re.Pattern[str]:
@@ -124,40 +124,36 @@ class Rule:
         return next(self.finditer(low), None)
 
 
-def _branches(source: str) -> list[str]:
-    """Returns the alternatives of a pattern, also of one that is a group behind an edge of a word."""
+def _branches(source: str) -> Iterator[Branch]:
+    """Yields the alternatives of a pattern, also of one that is a group behind an edge of a word."""
+    if _CODED.search(source):
+        yield Branch((), None)
+        return
     start, end = 0, len(source)
-    before = after = ""
+    edged = closed = False
     wrapped = _WRAPPED.match(source)
-    if wrapped is not None and not _CODED.search(source):
+    if wrapped is not None:
         close = _alternation(source, wrapped.end()).end
         after = source[close + 1 :]
         if after in ("", r"\b"):
-            start, end, before = wrapped.end(), close, wrapped.group(1) or ""
-        else:
-            after = ""
-    if _CODED.search(source):
-        return [source]
-    made = []
+            start, end, edged, closed = wrapped.end(), close, wrapped.group(1) is not None, after != ""
     while True:
-        stop = _sequence(source, start).end
-        made.append(f"{before}{source[start:stop]}{after}")
-        if stop >= end:
-            return made
-        start = stop + 1
+        branch = _read_sequence(source, start, _EDGES if edged else _EMPTY, closed)
+        yield Branch(_needles(branch), _heads(source, start, edged=edged))
+        if branch.end >= end:
+            assert branch.end == end, f"a bracket is closed that was not opened, at {branch.end} of {source!r}"
+            return
+        start = branch.end + 1
 
 
 _WRAPPED = re.compile(r"(\\b)?\(\?:")
 
 
-def _needles(source: str) -> tuple[tuple[str, ...], ...]:
-    """Returns the groups of needles of a pattern, the rarest first, without those that hold another of their group."""
-    if _CODED.search(source):
-        return ()
-    strings, groups, end = _alternation(source, 0)
-    assert end == len(source), f"a bracket is closed that was not opened, at {end} of {source!r}"
-    if strings is not None and _is_group(strings):
-        groups = (*groups, strings)
+def _needles(parsed: Parsed) -> tuple[tuple[str, ...], ...]:
+    """Returns the groups of needles of a branch, the rarest first, without those that hold another of their group."""
+    groups = parsed.groups
+    if parsed.strings is not None and _is_group(parsed.strings):
+        groups = (*groups, parsed.strings)
     parts = [part for group in groups for part in _parts(group)]
     return tuple(sorted(set(map(_shortest, parts)), key=cost))
 
@@ -259,9 +255,10 @@ def _sequence(source: str, position: int) -> Parsed:
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)
-def _read_sequence(source: str, position: int) -> Parsed:
+def _read_sequence(
+    source: str, position: int, strings: frozenset[str] = _EMPTY, closed: bool = False
+) -> Parsed:  # `strings` is what goes before; a closed one has the edge of a word behind it
     groups: list[frozenset[str]] = []
-    strings = _EMPTY
     whole = True
     while position < len(source) and source[position] not in "|)":
         atom, of_atom, position = _atom(source, position)
@@ -286,6 +283,8 @@ def _read_sequence(source: str, position: int) -> Parsed:
         if _is_group(strings):
             groups.append(strings)
         strings, whole = _EMPTY if atom is None else atom, False
+    if closed:
+        strings = frozenset([_joined(one, EDGE) for one in strings])
     if whole:
         return Parsed(strings, tuple(groups), position)
     if _is_group(strings):
@@ -347,13 +346,13 @@ def _class_end(source: str, position: int) -> int:
     return position + 1
 
 
-def _heads(source: str) -> Heads | None:
-    """Returns the words, from their edge on, with which every match of a pattern begins, each with the next ones."""
-    if _CODED.search(source):
+def _heads(source: str, position: int, *, edged: bool) -> Heads | None:
+    """Returns the words, from their edge on, with which every match of a branch begins, each with the next ones."""
+    heads = _heads_of_sequence(source, position, edged=edged)
+    if heads is None or len(heads) > MOST_HEADS:
         return None
-    heads, _ = _heads_of_alternation(source, 0)
-    if heads is None:
-        return None
+    if edged:
+        heads = frozenset([_joined(EDGE, head) for head in heads])
     found: dict[str, frozenset[str] | None] = {}
     for head in heads:
         word = _HEAD.match(head)
