@@ -15,6 +15,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from perpetual.toolkit.late_pattern import late_pattern
@@ -257,16 +258,30 @@ _STRICT = frozenset(
 
 
 _ALL_FORMATS = (*FORMATS, *VENDOR_FORMATS)
-_BITS = [VOCABULARY.add(row.keywords) for row in _ALL_FORMATS]
-_EVERY_BIT = 0
-_OF_BIT: dict[int, list[int]] = {}
-for _index, _bit in enumerate(_BITS):
-    _EVERY_BIT |= _bit
-    _OF_BIT.setdefault(_bit, []).append(_index)
-_SERVICES = {
-    word: VOCABULARY.add((word,)) for row in _ALL_FORMATS if row.rule == "service-value" for word in row.keywords
-}
-_ASSIGNED_BIT = VOCABULARY.add(_ASSIGN_KEYWORDS)
+
+
+class _Filed:
+    """The vocabulary's bits of the formats, of their services' names and of assignments."""
+
+    def __init__(self) -> None:
+        """Files every format by its keywords."""
+        self.every = 0
+        self.formats: dict[int, list[int]] = {}
+        for number, row in enumerate(_ALL_FORMATS):
+            bit = VOCABULARY.add(row.keywords)
+            self.every |= bit
+            self.formats.setdefault(bit, []).append(number)
+        services = next(row for row in _ALL_FORMATS if row.rule == "service-value")
+        self.services = {word: VOCABULARY.add((word,)) for word in services.keywords}
+        self.assigned = VOCABULARY.add(_ASSIGN_KEYWORDS)
+
+
+@lru_cache(maxsize=1)
+def _filed() -> _Filed:
+    """Returns the bits, filed for the first text: most commands meet none."""
+    return _Filed()
+
+
 _LONG_RUN = late_pattern(r"[A-Za-z0-9_-]{20}")
 _OF_LONG_RUNS = frozenset(
     {
@@ -286,11 +301,12 @@ _OF_LONG_RUNS = frozenset(
 
 def _possible(bits: int) -> list[TokenFormat]:
     """Returns the formats that the bits stand for, in the tables' order."""
+    formats = _filed().formats
     numbers: list[int] = []
     while bits:
         bit = bits & -bits
         bits ^= bit
-        numbers += _OF_BIT[bit]
+        numbers += formats[bit]
     numbers.sort()
     return [_ALL_FORMATS[number] for number in numbers]
 
@@ -302,7 +318,7 @@ def _matches(rule: TokenFormat, text: str, lower: str) -> Iterator[re.Match[str]
         return
     end = 0
     held = VOCABULARY.held(lower)
-    for at in sorted(places(lower, [keyword for keyword, bit in _SERVICES.items() if held & bit])):
+    for at in sorted(places(lower, [keyword for keyword, bit in _filed().services.items() if held & bit])):
         match = rule.pattern.match(text, at) if at >= end else None
         if match is not None:
             end = match.end()
@@ -313,16 +329,16 @@ def find_secrets(text: str) -> Iterator[Secret]:
     """Yields the secrets in `text`, each with the span of the secret itself; linear in the text's length."""
     lower = text.lower()
     yield from find_tokens(text, lower)
-    if VOCABULARY.held(lower) & _ASSIGNED_BIT:
+    if _filed().assigned & VOCABULARY.held(lower):
         yield from _assigned(text, lower)
 
 
 def find_tokens(text: str, lower: str | None = None) -> Iterator[Secret]:
     """Yields what is a secret by its published format or by its place; no assignment is looked at."""
     lower = text.lower() if lower is None else lower
-    held = VOCABULARY.held(lower)
+    every = _filed().every
     long = None
-    for rule in _possible(held & _EVERY_BIT):
+    for rule in _possible(every & VOCABULARY.held(lower)):
         if not rule.possible(lower):
             continue
         if rule.rule in _OF_LONG_RUNS:

@@ -6,10 +6,12 @@ of its different words, however many needles there are.  Standard library only.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from threading import RLock
 from typing import TypeVar
+
+from perpetual.toolkit.late_pattern import late_pattern
 
 __all__ = ["EDGE", "Remembered", "VOCABULARY", "Vocabulary", "runs_of", "words_of"]
 
@@ -21,11 +23,11 @@ SHORTEST_RUN = 2
 """Letters that a needle must have in a row to be found by words; one with fewer is looked for in the text itself."""
 EDGE = "\0"
 """In a needle: here a word begins or ends."""
-_ASCII_WORD = re.compile(r"[a-z]+")
-_WORD = re.compile(r"[^\W\d_]+")
-_SIGN = re.compile(r"[^a-z\s]")
+_ASCII_WORD = late_pattern(r"[a-z]+")
+_WORD = late_pattern(r"[^\W\d_]+")
+_SIGN = late_pattern(r"[^a-z\s]")
 _UNSEEN = frozenset("abcdefghijklmnopqrstuvwxyz \t\n")
-_SIGNS = re.compile(r"[^\w\s.]{2}")
+_SIGNS = late_pattern(r"[^\w\s.]{2}")
 
 
 Known = TypeVar("Known")
@@ -64,11 +66,16 @@ class Vocabulary:
         self._filed: dict[str, dict[str, int]] = {}
         self._signs: dict[str, dict[str, int]] = {}
         self._known = Remembered(self._learnt)
-        self.held = lru_cache(maxsize=8)(self._held)
+        self._lock = RLock()  # a table may be filed while another thread reads
+        self._read = lru_cache(maxsize=8)(self._held)
 
     def add(self, needles: Iterable[str]) -> int:
         """Returns the bit of a group of needles in lower case; texts that hold one of them get it."""
         group = frozenset(needles)
+        with self._lock:
+            return self._added(group)
+
+    def _added(self, group: frozenset[str]) -> int:
         bit = self._groups.get(group)
         if bit is not None:
             return bit
@@ -86,8 +93,11 @@ class Vocabulary:
                 filed = self._filed.setdefault(letters[:3], {})
                 filed[run] = filed.get(run, 0) | bit
         self._known.clear()
-        self.held.cache_clear()
         return bit
+
+    def __len__(self) -> int:
+        """Returns how many groups there are."""
+        return len(self._groups)
 
     @staticmethod
     def is_telling(needles: Iterable[str]) -> bool:
@@ -98,8 +108,16 @@ class Vocabulary:
             for needle in needles
         )
 
-    def _held(self, lower: str) -> int:
+    def held(self, lower: str) -> int:
         """Returns the bits of the groups of which a text in lower case may hold a needle, and of all that it holds."""
+        return self._read(lower, len(self._groups))
+
+    def _held(self, lower: str, groups: int) -> int:
+        """Returns the bits; `groups` is how many there are, so that nothing is kept that was read with fewer."""
+        with self._lock:
+            return self._bits(lower)
+
+    def _bits(self, lower: str) -> int:
         held = 0
         for bits in {*map(self._known.__getitem__, words_of(lower))}:
             held |= bits

@@ -10,6 +10,7 @@ import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate
+from threading import RLock
 from typing import Any, Generic, TypeVar
 
 from perpetual_immune.rules.needles import Heads, Rule
@@ -57,20 +58,29 @@ class _Heads:
         self._first: dict[tuple[Index[Any], int], int] = {}
         self._filed: dict[str, dict[str, list[Start]]] = {}
         self._known: Remembered[tuple[Start, ...]] = Remembered(self._learnt)
-        self.places = lru_cache(maxsize=8)(self._places)
+        self._lock = RLock()  # a table may be filed while another thread reads
+        self._read = lru_cache(maxsize=8)(self._places)
 
     def add(self, heads: Heads, needed: int, table: Index[Any], row: int) -> None:
         """Files a row of a table whose rule's matches begin with one of the heads and need the bits."""
-        for head, following in heads.items():
-            filed = self._filed.setdefault(head[:_HEAD_CHARS], {}).setdefault(head, [])
-            filed.append((len(self._branches), following))
-        first = self._first.setdefault((table, row), len(self._branches))
-        self._branches.append((needed, table, row, first))
-        self._known.clear()
-        self.places.cache_clear()
+        with self._lock:
+            for head, following in heads.items():
+                filed = self._filed.setdefault(head[:_HEAD_CHARS], {}).setdefault(head, [])
+                filed.append((len(self._branches), following))
+            first = self._first.setdefault((table, row), len(self._branches))
+            self._branches.append((needed, table, row, first))
+            self._known.clear()
 
-    def _places(self, low: str) -> tuple[int, dict[Index[Any], Places]]:
+    def places(self, low: str) -> tuple[int, dict[Index[Any], Places]]:
         """Returns the bits that `low` holds, and for each table the rows it may match, with where first words stand."""
+        return self._read(low, len(VOCABULARY), len(self._branches))
+
+    def _places(self, low: str, groups: int, branches: int) -> tuple[int, dict[Index[Any], Places]]:
+        """Returns the places; how much is filed is asked for, so that nothing is kept that was read with less."""
+        with self._lock:
+            return self._found(low)
+
+    def _found(self, low: str) -> tuple[int, dict[Index[Any], Places]]:
         held = VOCABULARY.held(low)
         known = self._known
         heads = {word: starts for word in words_of(low) if (starts := known[word])}
