@@ -11,7 +11,7 @@ import inspect
 import json
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
@@ -339,15 +339,15 @@ def _loaded(text: str) -> object:
         return None
 
 
-def _words(document: dict[str, Any], is_bundled: bool) -> str:
+def _words(document: Mapping[str, object], is_bundled: bool) -> str:
     """Returns a sealed document in words: its `text` if it has one, else itself."""
     text = document.get("text")
     if not isinstance(text, str):
         return json.dumps(document, ensure_ascii=False)
-    if is_bundled and "/text" not in document["untrusted"]:
+    untrusted, cursor = document["untrusted"], document.get("next_cursor")
+    if is_bundled and isinstance(untrusted, list) and "/text" not in untrusted:
         return text
-    cursor = document.get("next_cursor")
-    return fence(text) + (f"\n(more: cursor {neutralise(cursor, 60)})" if cursor else "")
+    return fence(text) + (f"\n(more: cursor {neutralise(cursor, 60)})" if isinstance(cursor, str) and cursor else "")
 
 
 def _names(function: Callable[..., object]) -> frozenset[str]:

@@ -11,12 +11,13 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from threading import RLock
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from perpetual_immune.rules.needles import Heads, Rule
 from perpetual_redaction.vocabulary import EDGE, VOCABULARY, Remembered, words_of
 
 Row = TypeVar("Row")
+AnyIndex: TypeAlias = "Index[Any]"  # a table of rows of any sort
 MOST_GROUPS = 5
 """Groups of needles asked for per rule: the rarest."""
 FEW_PLACES = 4
@@ -54,14 +55,14 @@ class _Heads:
     """The words with which matches begin, of the rules of all tables."""
 
     def __init__(self) -> None:
-        self._branches: list[tuple[int, Index[Any], int, int]] = []
-        self._first: dict[tuple[Index[Any], int], int] = {}
+        self._branches: list[tuple[int, AnyIndex, int, int]] = []
+        self._first: dict[tuple[AnyIndex, int], int] = {}
         self._filed: dict[str, dict[str, list[Start]]] = {}
         self._known: Remembered[tuple[Start, ...]] = Remembered(self._learnt)
         self._lock = RLock()  # a table may be filed while another thread reads
         self._read = lru_cache(maxsize=8)(self._places)
 
-    def add(self, heads: Heads, needed: int, table: Index[Any], row: int) -> None:
+    def add(self, heads: Heads, needed: int, table: AnyIndex, row: int) -> None:
         """Files a row of a table whose rule's matches begin with one of the heads and need the bits."""
         with self._lock:
             for head, following in heads.items():
@@ -71,20 +72,20 @@ class _Heads:
             self._branches.append((needed, table, row, first))
             self._known.clear()
 
-    def places(self, low: str) -> tuple[int, dict[Index[Any], Places]]:
+    def places(self, low: str) -> tuple[int, dict[AnyIndex, Places]]:
         """Returns the bits that `low` holds, and for each table the rows it may match, with where first words stand."""
         return self._read(low, len(VOCABULARY), len(self._branches))
 
-    def _places(self, low: str, groups: int, branches: int) -> tuple[int, dict[Index[Any], Places]]:
+    def _places(self, low: str, groups: int, branches: int) -> tuple[int, dict[AnyIndex, Places]]:
         """Returns the places; how much is filed is asked for, so that nothing is kept that was read with less."""
         with self._lock:
             return self._found(low)
 
-    def _found(self, low: str) -> tuple[int, dict[Index[Any], Places]]:
+    def _found(self, low: str) -> tuple[int, dict[AnyIndex, Places]]:
         held = VOCABULARY.held(low)
         known = self._known
         heads = {word: starts for word in words_of(low) if (starts := known[word])}
-        found: dict[Index[Any], Places] = {}
+        found: dict[AnyIndex, Places] = {}
         lists: dict[int, list[int]] = {}
         of_row: dict[int, list[int]] = {}
         for number in {number for starts in heads.values() for number, _ in starts}:
