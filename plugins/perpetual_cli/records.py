@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
 
 import click
 
@@ -79,10 +79,12 @@ def _equals(text: str) -> tuple[str, object]:
         return name, value
 
 
-def _text(document: dict[str, Any]) -> str:
+def _text(document: Mapping[str, object]) -> str:
     head = f"{document['kind']} {document['id']}, by {document['plugin']} {document['plugin_version']}"
     origin = f"created {document['created_at']} by {document['created_by']}"
-    return "\n".join([head, origin, *(f"{name}: {_shown(value)}" for name, value in document["fields"].items())])
+    fields = document["fields"]
+    assert isinstance(fields, dict)
+    return "\n".join([head, origin, *(f"{name}: {_shown(value)}" for name, value in fields.items())])
 
 
 def _shown(value: object) -> str:
