@@ -10,7 +10,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 STOP = _words("""
-    a about across after again all already also an and any are as at be been before being both but by can
+    a about across after again all already also an away and any are as at be been before being both but by can
     clearly could did do does done during each either even ever every few for from further gave get gets give
     gives got had has have here how i if in indeed into is it its itself just least let lets made make makes
     making may me might more most much must my need note of off often on once one ones only onto or other our
@@ -103,4 +103,8 @@ LIGHT_ENDS = ("ing", "ed", "ly")
 LIGHT = _words("""
     come comes cost costs go goes hold holds keep keeps lead leads leave leaves left need run runs seem seems
     set sets start starts stay stays take takes turn turns want wants
+    allow allows avoid avoids cause causes cure cures depend depends drop drops eliminate eliminates explain explains
+    fix fixes follow follows gain gains learn learns lose loses matter matters mean means move moves prevent prevents
+    reach reaches remove removes require requires save saves shift shifts skip skips solve solves spend spends
+    stop stops suppress suppresses tame tames use uses waste wastes yield yields
 """)
