@@ -170,7 +170,7 @@ class Lab(AbstractContextManager["Lab"]):
         """Returns foreign work, which a plugin reads from another tool's files."""
         from perpetual.lab.imports import Imports
 
-        return Imports(self.context)
+        return Imports(self.context, self)
 
     @cached_property
     def trust(self) -> TrustReview:

@@ -64,7 +64,7 @@ class RatesGate(_RecordGate):
 
 
 def _is_person(actor: str) -> bool:
-    return actor.startswith("user:")
+    return actor.startswith(("user:", "adopt:"))  # an import that a person asked for; an agent's is an agent's
 
 
 class LineageGate(_RecordGate):

@@ -72,7 +72,7 @@ def test_an_agent_is_told_of_notes_that_it_may_see(project: Path) -> None:
         assert len(said(lab, "notes/mine.md", WARM)) == 1
         lab.memory.reject("notes/mine.md", "a copy")
     with Lab.open(project, actor=AGENT) as lab:
-        assert said(lab, "notes/agent.md", WARM) == []
+        assert not any("change that note" in one for one in said(lab, "notes/agent.md", WARM))
 
 
 def test_an_index_that_is_held_is_named_and_the_note_is_written(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
