@@ -23,7 +23,6 @@ from perpetual.documents.ledger import ApproveToken, Archived, Init, Leaderboard
 from perpetual.documents.machine import Completion, Doctor, Help, Setting
 from perpetual.documents.memory import (
     MemoryClone,
-    MemoryDecision,
     MemoryWrite,
     NoteHistory,
     NoteHit,
@@ -133,9 +132,8 @@ DOCUMENTS: dict[str, Any] = {
     "leaderboard": Leaderboard,
     "logs": Logs,
     "memory_clone": MemoryClone,
-    "memory_decision": MemoryDecision,
     "memory_lineage": readable(Lineage),
-    "memory_rejection": Rejection,
+    "memory_decision": Rejection,
     "memory_scan": VerdictDocument,
     "memory_write": MemoryWrite,
     "methodology": Page[Setting],

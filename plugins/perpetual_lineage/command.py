@@ -29,7 +29,7 @@ def reject(cli: CliContext, path: str, why: str, dry_run: bool, keep_derived: bo
     from perpetual_lineage.cascade import reject as reject_note
 
     answer = reject_note(cli.lab, path, why, dry_run=dry_run, keep_derived=keep_derived)
-    cli.answer("memory_rejection", answer, lambda: _rejection_text(answer))
+    cli.answer("memory_decision", answer, lambda: _rejection_text(answer))
 
 
 def _rejection_text(answer: Rejection) -> str:

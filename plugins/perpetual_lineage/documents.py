@@ -21,8 +21,12 @@ class Follower(TypedDict):
     through: str
 
 
-class Rejection(MemoryDecision):
-    """A rejection, and the notes that follow: taken back too, or with `kept` left to a person."""
+class Rejection(MemoryDecision, total=False):
+    """What was decided about the version `blob` of a note; `was` is its status before, `verdict` what the gates say.
+
+    `evidence` is what promotion stages decided on, by their names; null for a decision of a person. `derived` are the
+    notes that follow a rejection: taken back too, or with `kept` left to a person.
+    """
 
     derived: list[Follower]
     kept: bool

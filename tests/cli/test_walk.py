@@ -123,7 +123,7 @@ TABLE: dict[str, Row] = {
     ),
     "memory clone": Row("memory clone my-notes", "memory_clone", "memory clone .", 6),
     "memory reject": Row(
-        "memory reject notes/a.md --why no", "memory_rejection", "memory reject notes/b.md --why x", 5
+        "memory reject notes/a.md --why no", "memory_decision", "memory reject notes/b.md --why x", 5
     ),
     "memory lineage": Row("memory lineage notes/a.md", "memory_lineage", "memory lineage notes/b.md", 5),
     "methodology show": Row("methodology show", "methodology", "@nowhere methodology show", 5),
