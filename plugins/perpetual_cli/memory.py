@@ -34,7 +34,27 @@ __all__ = ["memory"]
 _COLUMNS = ("path", "status", "type", "updated", "title")
 
 
-@click.group(cls=OpenGroup)
+@click.command()
+@click.argument("path")
+@click.option("--why", required=True, metavar="T", help="The reason, kept with the decision.")
+@json_option
+@pass_cli
+def _reject(cli: CliContext, path: str, why: str) -> None:
+    """Hide the newest version of the note PATH from agents; one that was promoted before it stays shown."""
+    answer = cli.lab.memory.reject(path, why)
+    cli.answer("memory_decision", answer, lambda: _decision_text(answer))
+
+
+class _Memory(OpenGroup):
+    """The group, whose `reject` is a plugin's, which takes derived notes back too; without it a note goes alone."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Returns the command, imported; None for an unknown name."""
+        found = super().get_command(ctx, cmd_name)
+        return _reject if found is None and cmd_name == "reject" else found
+
+
+@click.group(cls=_Memory)
 def memory() -> None:
     """Notes: show, write, list, search, their history, and what a person decides about them."""
 

@@ -242,6 +242,15 @@ def test_no_note_is_written_without_the_required_gate(project: Path, capsys: pyt
     assert ask(capsys, "memory", "list")[1]["items"] == []
 
 
+def test_a_note_is_rejected_without_the_plugin_of_derived_notes(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(capsys, "config", "set", "plugins.disabled", "lineage")[0] == 0
+    assert ask(capsys, "memory", "write", "notes/a.md", "text")[0] == 0
+    code, answer = ask(capsys, "memory", "reject", "notes/a.md", "--why", "of no use")
+    assert (code, answer["status"], "derived" in answer) == (0, "rejected", False)
+
+
 @pytest.mark.parametrize(
     ("arguments", "exit_", "words"),
     [
