@@ -64,7 +64,7 @@ _TRIGGER = re.compile(
 _TRIGGER_CHARS = 130
 _CLAUSE_END = re.compile(r"[.!?](?=[\s\"')]|\Z)|\n\s{0,8}\n|;\s")
 _CLAUSE_CHARS = 320
-_MOST_VERBS = 60
+_MOST_ORDERS = 40_000  # different ones: more than the longest note can hold
 
 _ADDRESS = r"[\w.+%-]{1,60}@[\w-]{1,60}\.[\w.-]{2,40}"
 _WEBMAIL = r"@(?:gmail|googlemail|outlook|hotmail|yahoo|proton(?:mail)?|aol|icloud|yandex|mail|gmx|tutanota|live|qq|163|zoho)\.\w{2,6}"
@@ -229,7 +229,7 @@ _MONEY_AMOUNT = re.compile(_MONEY)
 def find(low: str) -> Iterator[Hit]:
     """Yields orders of harmful deeds in folded text, at most one of each rule."""
     seen: set[str] = set()
-    tried = 0
+    tried: set[tuple[str, str]] = set()
     verbs = words_of(low) & _VERB_WORDS
     if not verbs:
         return
@@ -238,14 +238,16 @@ def find(low: str) -> Iterator[Hit]:
             low.endswith(", ", 0, start) and _TRIGGER.search(low, max(0, start - _TRIGGER_CHARS), start)
         ):
             continue
-        tried += 1
-        if tried > _MOST_VERBS:
-            return
-        kinds = _KINDS[word]
         end = start + len(word)
         limit = min(len(low), end + _CLAUSE_CHARS)
         stop = _CLAUSE_END.search(low, end, limit)
         clause = low[end : stop.start() if stop is not None else limit]
+        if (word, clause) in tried:
+            continue  # the same order again
+        tried.add((word, clause))
+        if len(tried) > _MOST_ORDERS:
+            return
+        kinds = _KINDS[word]
         for kind in kinds:
             for deed in _BY_KIND.get(kind, ()):
                 if deed.rule in seen or (deed.kind == "errand" and low.endswith(_INDIRECT, 0, start)):
