@@ -7,8 +7,8 @@
 
 Instead of the fixture a subclass may name the part as its provider does: `factory = "acme.gate:build"`, and `options`
 where it has some. A gate that looks for something else than the secrets that the suite plants names texts of its own,
-`Gate.examples`: otherwise most promises are vacuous, and `plugins check` says so. Imported by the tests of plugins;
-nothing but pytest is needed.
+`Gate.examples`: otherwise most promises are vacuous, and `plugins check` says so. One that judges by the record alone
+sets `judges_text = False`. Imported by the tests of plugins; nothing but pytest is needed.
 """
 
 from __future__ import annotations
@@ -84,6 +84,9 @@ class GateContract:
     # clock it may be four times that, as the machine may be busy; a test that waits for other processes needs more.
     limit_s: ClassVar[float] = 5.0
 
+    # False of a gate that judges by the record alone (`in_record`): its `scan` then passes every text.
+    judges_text: ClassVar[bool] = True
+
     @pytest.fixture
     def gate(self) -> Gate:
         """Returns the gate under test, as `factory` builds it; may be overridden."""
@@ -92,6 +95,24 @@ class GateContract:
         module, _, name = self.factory.partition(":")
         build: Callable[[dict[str, object]], Gate] = getattr(import_module(module), name)
         return build(dict(self.options))
+
+    def _found(self, gate: Gate) -> list[str]:
+        """Returns the texts in which the gate finds something."""
+        found = [text for text in _texts(gate) if gate.scan(text, _FROM).outcome != "pass"]
+        if not self.judges_text:
+            assert found == [], "it judges texts, and is said to judge by the record alone"
+        elif not found:
+            vacuous("it found nothing in any text of the suite; name texts of its own in `Gate.examples`")
+        return found
+
+    def _leaking(self, gate: Gate) -> list[str]:
+        """Returns the texts in which the gate finds a secret."""
+        found = [text for text in _texts(gate) if _leaks(gate.scan(text, _FROM))]
+        if not self.judges_text:
+            assert found == [], "it finds secrets, and is said to judge by the record alone"
+        elif not found:
+            vacuous("it found no `secret_leak` in any text of the suite")
+        return found
 
     def test_the_outcome_is_a_known_one(self, gate: Gate) -> None:
         """`pass`, `quarantine` or `reject`, whatever the text."""
@@ -123,11 +144,11 @@ class GateContract:
         """In each of the gate's own examples, or at least in one of the texts that the suite plants."""
         for text in gate.examples():
             assert gate.scan(text, _FROM).outcome != "pass", f"nothing was found in the gate's example {text[:60]!r}"
-        _found(gate)
+        self._found(gate)
 
     def test_what_is_found_is_found_wherever_it_stands(self, gate: Gate) -> None:
         """After 2 KB, within a long text, after a character that is none: not passed, and the finding is there."""
-        for text in _found(gate):
+        for text in self._found(gate):
             alone = gate.scan(text, _FROM)
             for place, (before, after) in SURROUNDINGS.items():
                 verdict = gate.scan(before + text + after, _FROM)
@@ -140,7 +161,7 @@ class GateContract:
 
     def test_a_secret_of_any_author_is_found(self, gate: Gate) -> None:
         """What is found as `secret_leak` does not depend on the author, the path and the type."""
-        for text in _leaking(gate):
+        for text in self._leaking(gate):
             alone = gate.scan(text, _FROM)
             for source in AUTHORS:
                 verdict = gate.scan(text, source)
@@ -167,14 +188,14 @@ class GateContract:
 
     def test_no_excerpt_shows_a_secret(self, gate: Gate) -> None:
         """Neither whole nor the greater part of it."""
-        for text in _leaking(gate):
+        for text in self._leaking(gate):
             for finding in gate.scan(text, _FROM).findings:
                 assert SECRET[: len(SECRET) // 2] not in finding.excerpt
                 assert SECRET[len(SECRET) // 2 :] not in finding.excerpt
 
     def test_what_was_found_is_taken_out(self, gate: Gate) -> None:
         """Where a `secret_leak` was found the secret is gone, each time it stood there, and is not found again."""
-        for text in _leaking(gate):
+        for text in self._leaking(gate):
             verdict = gate.scan(text, _FROM)
             redacted = gate.redact(text, verdict)
             assert SECRET not in redacted
@@ -205,22 +226,6 @@ def _leaks(verdict: GateVerdict) -> bool:
 def _texts(gate: Gate) -> list[str]:
     """Returns the suite's planted texts and the gate's own."""
     return [*PLANTED, *gate.examples()]
-
-
-def _found(gate: Gate) -> list[str]:
-    """Returns those in which the gate finds something."""
-    found = [text for text in _texts(gate) if gate.scan(text, _FROM).outcome != "pass"]
-    if not found:
-        vacuous("it found nothing in any text of the suite; name texts of its own in `Gate.examples`")
-    return found
-
-
-def _leaking(gate: Gate) -> list[str]:
-    """Returns those in which the gate finds a secret."""
-    found = [text for text in _texts(gate) if _leaks(gate.scan(text, _FROM))]
-    if not found:
-        vacuous("it found no `secret_leak` in any text of the suite")
-    return found
 
 
 def _secrets(text: str) -> list[int]:

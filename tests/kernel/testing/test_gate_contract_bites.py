@@ -306,3 +306,16 @@ def test_a_gate_that_finds_nothing_is_judged_vacuous(
                 _run(name, gate, tmp_path, monkeypatch, GateContract())
         else:
             _run(name, gate, tmp_path, monkeypatch, GateContract())
+
+
+class OfTheRecord(GateContract):
+    """The suite for a gate that judges by the record alone."""
+
+    judges_text: ClassVar[bool] = False
+
+
+@pytest.mark.parametrize("name", [*OF_FINDINGS, *OF_SECRETS])
+def test_a_gate_of_the_record_passes_every_text(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _run(name, PassesEverything(), tmp_path, monkeypatch, OfTheRecord())
+    with pytest.raises(AssertionError, match="by the record alone"):
+        _run(name, Tokens(), tmp_path, monkeypatch, OfTheRecord())

@@ -33,14 +33,17 @@ class TestExpiryStage(PromotionStageContract):
 
 class TestLineageGate(GateContract):
     factory = "perpetual_lineage.gates:lineage"
+    judges_text = False
 
 
 class TestTombstonesGate(GateContract):
     factory = "perpetual_lineage.gates:tombstones"
+    judges_text = False
 
 
 class TestRatesGate(GateContract):
     factory = "perpetual_lineage.gates:rates"
+    judges_text = False
 
 
 @pytest.mark.slow  # a project for each of its tests

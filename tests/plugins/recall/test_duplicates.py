@@ -27,6 +27,7 @@ WARM = (
 
 class TestDuplicates(GateContract):
     factory = "perpetual_recall.gate:build"
+    judges_text = False
 
 
 @pytest.fixture
