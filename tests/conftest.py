@@ -23,6 +23,7 @@ settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("steady")
 
+_IS_CI = bool(os.environ.get("PERPETUAL_CI"))  # before the variables of the outside are cleared
 _CLEARED = (
     *AGENT_VARIABLES,
     "NO_COLOR",
@@ -124,12 +125,7 @@ def pytest_runtest_makereport(
     """In CI a skipped test is a failure, unless what it lacks is a real GPU."""
     report = yield
     reason = str(getattr(report, "longrepr", ""))
-    if (
-        os.environ.get("PERPETUAL_CI")
-        and report.skipped
-        and not hasattr(report, "wasxfail")
-        and "real GPU" not in reason
-    ):
+    if _IS_CI and report.skipped and not hasattr(report, "wasxfail") and "real GPU" not in reason:
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped, which CI counts as a failure: {reason}"
     return report

@@ -116,6 +116,9 @@ class GpuContract:
     factory: ClassVar[str] = ""
     options: ClassVar[Mapping[str, object]] = {}
 
+    # False of a backend that reads no device on this machine: there is then no change to be read.
+    reads_devices: ClassVar[bool] = True
+
     @pytest.fixture
     def backend(self) -> GpuBackend:
         """Returns the backend under test, as `factory` builds it; may be overridden."""
@@ -192,6 +195,9 @@ class GpuContract:
         first = backend.read(self.deadline_s)
         if self.alter(backend):
             assert backend.read(self.deadline_s) != first, "a device fares differently, and the reading is the same"
+            return
+        if not self.reads_devices:
+            assert first.gpus == (), "it reads devices, and is said to read none"
             return
         if not self.factory or not first.gpus:
             vacuous("there was no change of a device to be read: override `alter`, or set `factory`")

@@ -94,6 +94,7 @@ class TestHungDriver(OnTheStub):
 
     state = HUNG
     deadline_s = 0.05
+    reads_devices = False
 
     def test_it_does_hang(self, backend: GpuBackend) -> None:
         """And is given up."""
@@ -104,6 +105,8 @@ class TestHungDriver(OnTheStub):
 class TestNoDriver(GpuContract):
     """Most machines. (On one that has a driver this reads its devices.)"""
 
+    reads_devices = Path("/dev/nvidiactl").exists()
+
     @pytest.fixture
     def backend(self, monkeypatch: pytest.MonkeyPatch) -> GpuBackend:
         monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
@@ -112,6 +115,8 @@ class TestNoDriver(GpuContract):
 
 class TestNone(GpuContract):
     """`none`."""
+
+    reads_devices = False
 
     @pytest.fixture
     def backend(self) -> GpuBackend:
