@@ -387,6 +387,16 @@ def test_a_change_is_read() -> None:
         test(Alters(), Rack())
 
 
+def test_a_backend_that_reads_no_device_reads_none() -> None:
+    class OfNone(GpuContract):
+        reads_devices: ClassVar[bool] = False
+
+    test = _tests()["test_a_reading_is_of_now"]
+    test(OfNone(), Empty())
+    with pytest.raises(AssertionError, match="it reads devices"):
+        test(OfNone(), Rack())
+
+
 @pytest.mark.parametrize(("broken", "name"), BROKEN, ids=[f"{broken.__name__}-{name}" for broken, name in BROKEN])
 def test_a_broken_backend_fails(broken: type[Rack], name: str, run: Callable[[str, Rack], None]) -> None:
     if broken in _NEED_PROC and not sys.platform.startswith("linux"):
