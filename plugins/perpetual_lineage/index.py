@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from perpetual.api import Event, TransientError
 from perpetual.toolkit.caches import cache_dir
 from perpetual_lineage import folding
+from perpetual_recall.cache_file import check_busy, connected, identity, remove
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -31,6 +32,7 @@ __all__ = ["Connection", "Index", "index_of", "index_path"]
 Connection = sqlite3.Connection
 _VERSION = "1"  # of the tables and of what is folded
 _WAIT_S = 10.0
+_WHAT = "the index of lineage"
 _PAGE = 1_000  # events
 _indexes: weakref.WeakKeyDictionary[Lab, Index] = weakref.WeakKeyDictionary()
 _making = RLock()
@@ -49,6 +51,7 @@ class Index:
         self._lock = RLock()
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[int, str] | None = None  # the process and the file
+        self._file: tuple[int, int] | None = None  # that file's device and inode; None of an index in memory
         self._seen: int | None = None  # the newest event that it is known to be of
 
     @contextmanager
@@ -61,7 +64,8 @@ class Index:
         with self._lock:
             place = (os.getpid(), index_path(lab))
             last = lab.feed.last()
-            is_open = self._connection is not None and self._opened == place
+            is_same = self._opened == place and (self._file is None or self._file == identity(place[1]))
+            is_open = self._connection is not None and is_same
             # The three gates of a write ask one after the other: what was of this event is of it still.
             if not is_open or (last != self._seen and not _refreshed(lab, self._connection)):
                 self._open(lab, place)
@@ -72,8 +76,8 @@ class Index:
             except sqlite3.Error as problem:
                 self._connection.close()
                 self._connection = self._seen = None
-                _check_busy(problem)
-                _remove(place[1])
+                check_busy(problem, _WHAT)
+                remove(place[1])
                 raise TransientError(
                     "the index of lineage was damaged", hint="try again: it is built anew"
                 ) from problem
@@ -83,9 +87,10 @@ class Index:
             self._connection.close()
         self._connection = None
         for path, anew in ((place[1], False), (place[1], True), (":memory:", False)):
-            connection = _connected(path, anew=anew)
+            connection = connected(path, what=_WHAT, anew=anew, wait_s=_WAIT_S)
             if connection is not None and _refreshed(lab, connection):
                 self._connection, self._opened = connection, place
+                self._file = None if path == ":memory:" else identity(path)
                 weakref.finalize(self, connection.close)
                 return
             if connection is not None:
@@ -102,39 +107,6 @@ def index_of(lab: Lab) -> Index:
         return found
 
 
-def _connected(path: str, *, anew: bool) -> sqlite3.Connection | None:
-    try:
-        if path != ":memory:":
-            if anew:
-                _remove(path)
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-            os.close(os.open(path, flags, 0o600))
-        connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
-    except (sqlite3.Error, OSError):
-        return None
-    try:
-        connection.execute("PRAGMA trusted_schema = OFF")
-        connection.execute("PRAGMA synchronous = OFF")  # a cache: what a power cut breaks is built anew
-    except sqlite3.Error as problem:
-        connection.close()
-        _check_busy(problem)
-        return None
-    return connection
-
-
-def _check_busy(problem: Exception) -> None:
-    """Raises TransientError where another process holds the file, which is then no reason to build it anew."""
-    if isinstance(problem, sqlite3.OperationalError) and "locked" in str(problem):
-        raise TransientError("another process is building the index of lineage", hint="try again") from problem
-
-
-def _remove(path: str) -> None:
-    for name in (path, f"{path}-journal", f"{path}-wal", f"{path}-shm"):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
-
-
 def _refreshed(lab: Lab, connection: sqlite3.Connection | None) -> bool:
     """Brings the index up to date; answers whether it can be used."""
     if connection is None:
@@ -149,7 +121,7 @@ def _refreshed(lab: Lab, connection: sqlite3.Connection | None) -> bool:
                 has_more = _fold(lab, connection)
         return True
     except (sqlite3.Error, KeyError, ValueError) as problem:  # the last two of a state that is spoilt
-        _check_busy(problem)
+        check_busy(problem, _WHAT)
         return False
 
 
@@ -191,7 +163,7 @@ def _state(connection: sqlite3.Connection) -> dict[str, str]:
     try:
         return dict(connection.execute("SELECT name, value FROM state").fetchall())
     except sqlite3.OperationalError as problem:
-        _check_busy(problem)
+        check_busy(problem, _WHAT)
         return {}  # a new file
 
 

@@ -7,7 +7,6 @@ can be written the index is built in memory. SQLite's lock lets one process brin
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sqlite3
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from perpetual.api import Note, NotFound, PerpetualError, TransientError
 from perpetual.toolkit.caches import cache_dir
 from perpetual_recall import calls, outcomes
+from perpetual_recall.cache_file import check_busy, connected, identity, remove
 from perpetual_recall.duplicates import shared_at_least, shingles, sketch
 from perpetual_recall.front import NOTHING, Front, front_of, split
 from perpetual_recall.ranking import UNIT, UNTRIED, Utility
@@ -39,6 +39,7 @@ __all__ = [
 Connection = sqlite3.Connection
 _VERSION = 2  # of the tables and of what is indexed
 _WAIT_S = 20.0
+_WHAT = "the index of the notes"
 _LONGEST = 64 * 1024  # characters of a note that are indexed
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
@@ -102,6 +103,7 @@ class Index:
         self._lock = RLock()
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[int, str] | None = None  # the process and the file
+        self._file: tuple[int, int] | None = None  # that file's device and inode; None of an index in memory
         self._refused: _Uncommitted | None = None
         self._of: tuple[weakref.ref[Lab], str] | None = None  # the lab that was asked last, and its file
         self._seen: tuple[int, str] | None = None  # the state of the record that the index is known to be of
@@ -116,7 +118,8 @@ class Index:
         """
         with self._lock:
             place = (os.getpid(), self._path(lab))
-            if self._connection is None or self._opened != place or not self._refreshed(lab, self._connection):
+            is_open = self._opened == place and (self._file is None or self._file == identity(place[1]))
+            if self._connection is None or not is_open or not self._refreshed(lab, self._connection):
                 self._open(lab, place)
             assert self._connection is not None
             try:
@@ -124,8 +127,8 @@ class Index:
             except sqlite3.Error as problem:
                 self._connection.close()
                 self._connection = None
-                _check_busy(problem)
-                _remove(place[1])
+                check_busy(problem, _WHAT)
+                remove(place[1])
                 raise TransientError(
                     "the index of the notes was damaged", hint="try again: it is built anew"
                 ) from problem
@@ -144,7 +147,7 @@ class Index:
             raise self._refused  # without a look at every change of the record again
         self._refused = None
         for path, anew in ((place[1], False), (place[1], True), (":memory:", False)):
-            connection = _connected(path, anew=anew)
+            connection = connected(path, what=_WHAT, anew=anew, wait_s=_WAIT_S)
             if connection is None:
                 continue
             try:
@@ -155,6 +158,7 @@ class Index:
                 raise
             if is_usable:
                 self._connection, self._opened = connection, place
+                self._file = None if path == ":memory:" else identity(path)
                 weakref.finalize(self, connection.close)
                 return
             connection.close()
@@ -204,40 +208,6 @@ def _create(connection: sqlite3.Connection) -> None:
     for table in _TABLES:
         connection.execute(table)
     connection.execute("INSERT INTO words (words, rank) VALUES ('rank', ?)", (_RANK,))
-
-
-def _connected(path: str, *, anew: bool) -> sqlite3.Connection | None:
-    try:
-        if path != ":memory:":
-            if anew:
-                _remove(path)
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-            os.close(os.open(path, flags, 0o600))
-        connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
-    except (sqlite3.Error, OSError):
-        return None
-    try:
-        connection.execute("PRAGMA trusted_schema = OFF")
-        connection.execute("PRAGMA journal_mode = PERSIST")  # its file is kept, not made for each change
-        connection.execute("PRAGMA synchronous = OFF")  # a cache: what a power cut breaks is built anew
-    except sqlite3.Error as problem:
-        connection.close()
-        _check_busy(problem)
-        return None
-    return connection
-
-
-def _check_busy(problem: Exception) -> None:
-    """Raises TransientError where another process holds the file, which is then no reason to build it anew."""
-    if isinstance(problem, sqlite3.OperationalError) and "locked" in str(problem):
-        raise TransientError("another process is building the index of the notes", hint="try again") from problem
-
-
-def _remove(path: str) -> None:
-    for name in (path, f"{path}-journal", f"{path}-wal", f"{path}-shm"):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
 
 
 def _refresh(lab: Lab, connection: sqlite3.Connection, exposure: str, known: Changes | None) -> int:

@@ -131,6 +131,8 @@ def test_a_lost_index_has_the_replaced_texts_again(lab: Lab) -> None:
     os.unlink(index_path(lab))
     with Lab.open() as again:
         assert again.memory.write(B, AGAIN)["status"] == "quarantined"
+    os.unlink(index_path(lab))
+    assert lab.memory.write("notes/c.md", AGAIN)["status"] == "quarantined", "the lab had it open"
 
 
 def test_a_replaced_text_counts_without_a_scan(lab: Lab) -> None:

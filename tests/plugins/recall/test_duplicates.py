@@ -166,3 +166,12 @@ def test_the_command_shows_it(project: Path, capsys: pytest.CaptureFixture[str])
 def test_it_passes_every_text_alone() -> None:
     gate: Gate = build({})
     assert gate.scan(WARM, TextProvenance("notes/a.md", "note", "user:x")).outcome == "pass"
+
+
+def test_an_index_that_is_removed_is_built_anew(lab: Lab) -> None:
+    said(lab, "notes/warm.md", WARM)
+    assert len(lab.memory.search("warm-up").items) == 1
+    for _ in range(2):
+        Path(index_path(lab)).unlink()
+        assert len(lab.memory.search("warm-up").items) == 1
+        assert Path(index_path(lab)).is_file()
