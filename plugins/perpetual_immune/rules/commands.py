@@ -13,7 +13,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 
-from perpetual_immune.rules.hit import Hit, fold, negated, reported
+from perpetual_immune.rules.context import bounded, described, told_to_run, warned
+from perpetual_immune.rules.hit import STRONG, Hit, fold, negated, reported
 from perpetual_immune.rules.shell import base_name
 from perpetual_immune.rules.sieve import Sieves
 from perpetual_immune.rules.verdicts import PROGRAMS as JUDGED
@@ -28,11 +29,15 @@ _OTHER_PROGRAMS = (
 )
 PROGRAMS = JUDGED | frozenset(_OTHER_PROGRAMS.split())
 _PROSE_WORDS = re.compile(
-    r"\b(?:the|is|are|was|were|this|that|which|of|should|will|you|we|it|an|our|your|not|has|have)\b", re.I
+    r"\b(?:the|is|are|was|were|this|that|which|of|should|will|you|we|it|an|our|your|not|has|have|tears|deletes|removes|discards|overwrites|rewrites|throws|destroys|without|never|only|whole)\b",
+    re.I,
 )
+_QUOTED_FIRST = re.compile(r"`[^`\n]{1,200}`[,;:.]? {1,2}[A-Za-z(]")
+"""Prose that begins with inline code."""
 _PROMPT = re.compile(r"^\s{0,8}(?:\$|%|>|❯|➜|#|PS [^>]{0,60}>|[\w.-]+@[\w.-]+[:~][^$#]{0,60}[$#])\s+(?=\S)")
 _SHELL_FENCES = frozenset(("", "bash", "sh", "shell", "console", "zsh", "terminal", "shell-session", "text"))
 _MOST_LINES_ALONE = 12  # a longer text is no mere command, whatever its lines look like
+_SCRIPT_LINES = 4  # from here on a text is a script, whose lines are weighed as they are
 _LONGEST_COMMAND = 400  # characters of a line without a prompt
 _FENCE = re.compile(r"(?ms)^[ \t]*(?:```|~~~)[ \t]*([\w+-]*)[^\n]*\n(.*?)^[ \t]*(?:```|~~~)")
 _FIELD = re.compile(
@@ -73,19 +78,31 @@ _ORDER = re.compile(
 )
 
 
+_LED_BY_COLON = re.compile(r"\w[:)] {1,2}[`\"']?$")
+"""Words and a colon before a command, which say what it is good for."""
+_STAYS = frozenset({"exfiltration", "remote-code", "remote-control", "persistence", "supply-chain"})
+"""Families that a description alone does not excuse: what they do does not show in what they print."""
+_LEAST = 2.0
+_OWN_GROUP = re.compile(r"usermod -aG (?:docker|dialout|video|render|plugdev) [\"']?\$\{?USER\b")
+_DRY_RUN = re.compile(r" --dry-?run\b")
+_QUOTED_AWAY = 3.0
+
+
 def _standing(text: str, start: int, end: int) -> float:
     """Returns the weight to add for a command in prose at `[start, end)`: little off if ordered, more if mentioned."""
     if negated(text, start):
         return -3.0
     before = text[max(0, start - 60) : start]
-    if _ORDER.search(before):
-        return -0.25
-    return -1.5 if reported(text, start, end) else -1.0
+    lowered = -1.5 if described(text, start, end) else 0.0
+    lowered -= 1.0 if warned(text, start, end) else 0.0
+    if _ORDER.search(before) or (not lowered and (_LED_BY_COLON.search(before) or told_to_run(text, end))):
+        return lowered - 0.25
+    return lowered - (1.5 if reported(text, start, end) else 1.0)
 
 
 def _is_command_line(line: str) -> bool:
     words = line.split(None, 3)
-    if not words:
+    if not words or _QUOTED_FIRST.match(line):
         return False
     first = words[0].lstrip("(`$\\") if words[0] != "$" else (words[1] if len(words) > 1 else "")
     while "=" in first and re.match(r"[A-Za-z_]\w*=", first) and len(words) > 1:
@@ -100,8 +117,17 @@ def _is_command_line(line: str) -> bool:
 
 def _as_hits(line: str, start: int, end: int, added: float) -> Iterator[Hit]:
     for rule, family, weight in judge_line(line):
-        if weight + added > 0:
-            yield Hit(rule, family, weight + added, start, end)
+        total = weight + added
+        if family == "destruction" and added < 1.0 and weight < STRONG and bounded(line):
+            total -= 1.0
+        if rule == "new-account" and _OWN_GROUP.search(line):
+            total -= 1.0
+        if family == "destruction" and _DRY_RUN.search(line):
+            continue
+        if family in _STAYS and weight >= STRONG and -_QUOTED_AWAY < added < -1.0:
+            total = max(total, _LEAST)
+        if total > 0:
+            yield Hit(rule, family, total, start, end)
 
 
 _TRIGGER_WORDS = JUDGED | frozenset(
@@ -134,8 +160,9 @@ def find(text: str) -> Iterator[Hit]:
     held = _held(text)
     lines = [line for line in text.strip().splitlines() if line.strip() and not line.lstrip().startswith(("#", "```"))]
     if lines and len(lines) <= _MOST_LINES_ALONE and all(_is_command_line(_PROMPT.sub("", line)) for line in lines):
+        added = 1.0 if len(lines) < _SCRIPT_LINES else 0.0
         for match in re.finditer(r"[^\n]+", text):
-            yield from _as_hits(_PROMPT.sub("", match.group(0)).strip("` "), match.start(), match.end(), 1.0)
+            yield from _as_hits(_PROMPT.sub("", match.group(0)).strip("` "), match.start(), match.end(), added)
         return
     fences = [*_FENCE.finditer(text)] if "```" in text or "~~~" in text else []
     fenced = _Spans(fences)
@@ -162,7 +189,13 @@ def _in_fences(fences: Iterable[re.Match[str]]) -> Iterator[Hit]:
             line = _PROMPT.sub("", row.group(0)).strip()
             if _is_command_line(line):
                 at = match.start(2) + row.start()
-                yield from _as_hits(line, at, at + len(row.group(0)), 0.0)
+                yield from _as_hits(line, at, at + len(row.group(0)), -0.75 if _own_comment(line) else 0.0)
+
+
+def _own_comment(line: str) -> bool:
+    """Returns whether a comment at the end of a command says what it destroys."""
+    _, mark, comment = line.partition(" # ")
+    return bool(mark) and described(comment, 0, 0)
 
 
 def _in_code(text: str, held: frozenset[re.Pattern[str]]) -> Iterator[Hit]:
@@ -192,8 +225,19 @@ def _on_lines(text: str, is_covered: Callable[[int], bool], *, alone: bool, embe
             at = start + match.start()
             if not is_covered(at):
                 line = re.split(r"(?<=[\w/~*])[.!?](?:\s|$)", match.group(0), maxsplit=1)[0]
-                yield from _as_hits(line, at, at + len(line), _standing(text, at, at + len(line)))
+                standing = _standing(text, at, at + len(line))
+                yield from _as_hits(
+                    line,
+                    at,
+                    at + len(line),
+                    standing if text_line[: match.start()].strip() else _heads(text, at, line, standing),
+                )
                 break
+
+
+def _heads(text: str, at: int, line: str, standing: float) -> float:
+    """Returns the weight to add for a command that begins a line of prose: to be run, unless it is described."""
+    return standing if described(text, at, at + len(line)) or described(line, 0, 0) or standing < -1.0 else -0.25
 
 
 class _Spans:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from perpetual_immune.rules.context import governed, staged
 from perpetual_immune.rules.hit import Hit, negated, reported
 from perpetual_immune.rules.index import places_of
 from perpetual_immune.rules.needles import Rule
@@ -121,7 +122,7 @@ DEEDS: tuple[_Deed, ...] = (
     _deed("deed-pay-account", "fraud", 3.0, "pay", r"\A[^\n]{0,60}?\b(?:transactions?|payments?|transfers?|money|wire|deposit|refund)\b[^\n]{0,60}?\b(?:to|into)\b[^\n]{0,30}?(?:\b[a-z]{2}\d{2}[a-z0-9]{10,30}\b|\baccount (?:number )?#?\d{4,}|\b0x[0-9a-f]{30,40}\b|\bbc1[a-z0-9]{20,60}\b|\bwallet\b)"),
     _deed("deed-trade", "fraud", 2.5, "pay", r"\A[^\n]{0,40}?\b(?:\d[\d,.]*|all|some|more|my|our|the) (?:\w+ ){0,3}?(?:shares?|stocks?|bonds?|options contracts?|bitcoins?|btc|eth|crypto\w*|coins?)\b"),
     _deed("deed-shop", "fraud", 2.5, "pay", rf"\A[^\n]{{0,100}}?\b(?:on|from|through|via|using|with|in|at) (?:my |the |our |his |her |user'?s? )?(?:{_SERVICE}|saved (?:card|payment)|credit card|debit card|bank account|payment method|corporate card|company card|shopping cart|online store)\b"),
-    _deed("deed-recurring-payment", "fraud", 3.0, "change", r"\A[^\n]{0,60}?\b(?:recipient|beneficiary|payee|iban|routing number|bank (?:account|details)|direct deposit|(?:delivery|shipping|mailing|forwarding) address|payout|billing (?:address|details)|recurring payment|standing order)\b[^\n]{0,100}?\b(?:to|of|with|for)\b"),
+    _deed("deed-recurring-payment", "fraud", 3.0, "change", r"\A[^\n]{0,60}?\b(?:recipient|beneficiary|payee|payroll (?:destination|account|details)|salary account|payment destination|iban|routing number|bank (?:account|details)|direct deposit|(?:delivery|shipping|mailing|forwarding) address|payout|billing (?:address|details)|recurring payment|standing order)\b[^\n]{0,100}?\b(?:to|of|with|for)\b"),
     _deed("deed-delete-belongings", "destruction", 3.0, "delete", rf"\A[^\n]{{0,24}}?(?:\bmy\b|\bour\b|\bthe users?'?s?\b|\bhis\b|\bher\b|\b[a-z]+'s\b|\b(?:in|on|from) (?:the |my )?{_SERVICE})[^\n]{{0,60}}?\b(?:accounts?|e-?mails?|inbox|contacts?|calendar|appointments?|meetings?|events|photos?|albums?|messages|conversations?|chats?|posts|tweets|backups?|customers?|patients?|medical \w+|health records?|subscriptions?|playlists?|reminders?|bookmarks?|to-?do\w*|smart \w+|devices?|cloud drive|recordings?|transactions|orders?|reservations?|bookings?|insurance|policy|membership|friends?|followers|channels?|users|employees?|students?)\b(?![-_.:/(]|s?\b[^\n]{{0,16}}\b(?:class|function|method|option|field|column|model|object|page|page|test|endpoint|table|import|argument|parameter)s?\b)"),
     _deed("deed-delete-all", "destruction", 2.5, "delete", r"\A(?: \w+){0,2}? (?:all|every|every single|each)(?: [\w'-]+){0,4}? (?:accounts?|e-?mails?|inbox|contacts?|appointments?|meetings|photos|albums?|text messages|conversations|tweets|backups|customers?|patients?|medical \w+|health records?|subscriptions|reminders|recordings|reservations|bookings|friends|followers|employees|students)\b(?![-_.:/(])"),
     _deed("deed-delete-item", "destruction", 2.5, "delete", rf"\A[^\n]{{0,40}}?\b(?:file|e-?mail|document|note|event|message|record|account|album|reminder|task|device|order|appointment)s? (?:with (?:the )?)?(?:id|title|titled|named|number|subject|called)\b[^\n]{{0,60}}?\b(?:from|in|on|of)\b[^\n]{{0,30}}?\b(?:drive|cloud|inbox|{_SERVICE}|account|calendar|phone)\b"),
@@ -178,6 +179,8 @@ _ORDINARY = frozenset(
         "deed-machine-limit",
     }
 )
+_FAVOUR = _ORDINARY | {"deed-alarm", "deed-door", "deed-trade", "deed-recurring-payment"}
+"""Deeds that are held rather than rejected when a short text of its own asks for them."""
 _WITHOUT_OWNER = frozenset({"deed-book", "deed-machine-limit"})
 """Errands whose objects are a person's own unless another is named."""
 _EXTREME = re.compile(
@@ -188,6 +191,7 @@ _HARMLESS_VERBS = {
     "deed-alarm": frozenset({"set", "enable", "start", "activate", "raise", "adjust"}),
     "deed-door": frozenset({"shut", "set", "adjust", "lower"}),
 }
+_RAISES = re.compile(r"\b(?:raise|sound|ring|trigger|send|give) (?:an?|the) (?:\w+ )?alarm")
 _OWN = re.compile(r"\b(?:my|our|me|us)\b")
 _DETAIL = re.compile(r"\d|[\"'“]|\bdr\b\.?|\bdoctor\b")
 _OF_OTHERS = re.compile(
@@ -224,6 +228,55 @@ def _is_ordinary(rule: str, low: str, start: int, clause: str) -> bool:
 
 
 _MONEY_AMOUNT = re.compile(_MONEY)
+MOST_FAVOUR_CHARS = 260
+_ASKED_FIRST = re.compile(
+    r"\A[\s\"'(>*-]{0,4}(?:(?:hi|hello|hey|please|kindly|ok|okay|and|also|then|can|could|would|will|you|i need you to|i want you to|i'd like you to|alexa|google)[,:! ]{1,3}){0,5}\Z"
+)
+_NOT_MINE = re.compile(
+    rf"\b(?:someone|everyone|anyone|every ?body)'s\b|\b(?:the|every|all|each) (?:\w+ )?(?:users?|owners?|patients?|caller|boss|ceo|cfo|company|students?|employees?|tenants?|followers|clients?|applicants?|family is|residents?|neighbou?rs?|couriers?|stranger)\b|\b[a-z]+'s (?:account|card|password|phone|calendar|e-?mails?|inbox|savings|record|contact)"
+    rf"|\b(?:his|her|their) (?:\w+ )?(?:{_THING[4:-3]})|{_ADDRESS}|{_WEBSITE}|\b[a-z]{{2}}\d{{2}}[a-z0-9]{{10,30}}\b|\b(?:account|card|order|customer|employee|passenger)s? (?:number |ending )?#?\d{{3,}}|\b0x[0-9a-f]{{30,40}}\b|\bbc1[a-z0-9]{{20,60}}\b|\b(?:wallet|crypto\w*|bitcoin|gift cards?|saved card|brokerage|company|corporate|cash tag)\b"
+    r"|\b(?:all|every|everything)\b(?= (?:of )?(?:my|our|the) (?:funds|money|savings|accounts?))|\b(?:fake|false|negative|threat\w*|insult\w*|accus\w+|bribes?)\b|\bwarehouse|\b(?:fire|smoke|carbon|gas|hospital|office|school|factory|valves?|pacemaker|insulin|firewall|antivirus|floor \d)\b(?! (?:account|statements?|is))|\bdetectors?\b|\bmy (?:friend|ex|neighbou?r|girlfriend|boyfriend|boss|coworker|colleague|roommate)'?s\b|\b(?:customers?|passengers?|journalists?|fired|friend requests)\b|\b(?:[1-4] ?a\.?m\b|midnight|asleep|nobody|unnoticed)|\bwhile (?:the|they|he|she)\b[^.!?\n]{0,30}\b(?:away|out|sleep\w*|gone|at home)\b"
+)
+_AT_HOME = re.compile(
+    r"\b(?:the|front|back|garage) (?:house |home )?(?:alarm(?: system)?|doors?|gates?|garage|sprinklers|lights?|heating|oven|thermostat|living room|hallway)\b|\btable for\b"
+)
+_OF_MONEY = frozenset({"deed-pay", "deed-trade", "deed-book"})
+_MOST_DEGREES = 26
+_DEGREES = re.compile(r"\b(\d{1,3}) ?(?:degrees|\u00b0)")
+_TRIGGERED = re.compile(
+    r"\b(?:agents?|assistants?|ai|llms?|chat ?bots?|copilot|model)\b(?! (?:insurance|car|train))|\b(?:if|when|whenever|once|each time|every time|next time|as soon as|before|after|upon)\b[^.!?\n]{0,40}\b(?:you (?:read|see|are|process|open|load|find|summari\w+|answer|reply)|(?:this|the) (?:note|page|mail|e-?mail|message|document|file|text|readme|issue|ticket|comment|memory|entry|website)|asked|prompt\w*|session|conversation|answering|replying|continuing|summari\w+|process\w*)\b|\b(?:from now on|starting now|in (?:every|all) (?:later|future))\b"
+    r"|\b(?:quietly|silently|secretly|covertly|discreetly|unnoticed|no trace|without (?:\w+ ){0,3}(?:telling|asking|informing|notifying|knowing|knowledge|consent|confirmation|permission|authori\w+)|(?:do not|don.?t|never) (?:tell|inform|notify|mention|report|log|alert))\b|\b(?:required|mandatory|instead of|part of (?:the )?(?:setup|task|onboarding)|to (?:complete|finish|continue|import|activate) )"
+)
+
+
+def is_favour(low: str, start: int, of_money: bool = False) -> bool:
+    """Returns whether a folded text is nothing but a person's errand for themself: short, asked at once, of no other's.
+
+    `start` is where the verb of the errand stands; another errand of the same text may stand before it.
+    """
+    text = low.strip()
+    if len(text) > MOST_FAVOUR_CHARS or text.count("\n") > 2:
+        return False
+    first = _FIRST_WORDS.match(low)
+    opening = low[: first.end()] if first is not None else ""
+    if _ASKED_FIRST.match(low[:start]) is None and (first is None or not _asks(low, len(opening))):
+        return False
+    if not (of_money or _OWN.search(low) is not None or _AT_HOME.search(low) is not None):
+        return False
+    if _NOT_MINE.search(low) is not None or _TRIGGERED.search(low) is not None:
+        return False
+    return not any(int(found.group(1)) > _MOST_DEGREES and "oven" not in low for found in _DEGREES.finditer(low))
+
+
+_FIRST_WORDS = re.compile(
+    r"[\s\"'(>*-]{0,4}(?:(?:hi|hello|hey|please|kindly|ok|okay|can|could|would|will|you|alexa)[,:! ]{1,3}){0,5}"
+)
+_WORD = re.compile(r"[a-z]+")
+
+
+def _asks(low: str, at: int) -> bool:
+    found = _WORD.match(low, at)
+    return found is not None and found.group(0) in _VERB_WORDS
 
 
 def find(low: str) -> Iterator[Hit]:
@@ -258,9 +311,14 @@ def find(low: str) -> Iterator[Hit]:
                 if match is None or negated(low, start) or _DENIED.search(low, max(0, start - _DENIED_CHARS), start):
                     continue
                 lowered = 1.5 if reported(low, start, end + match.end()) else 0.0
+                lowered += 1.5 if staged(low, start, end) or governed(low, start, end) else 0.0
+                if deed.rule == "deed-alarm" and _RAISES.search(clause[: match.end()]):
+                    continue
                 family, weight = deed.family, deed.weight
                 if deed.rule in _ORDINARY and _is_ordinary(deed.rule, low, start, clause):
                     family, weight = "errand", ORDINARY_DETAILED if _DETAIL.search(clause) else ORDINARY
+                elif deed.rule in _FAVOUR and is_favour(low, start, deed.rule in _OF_MONEY):
+                    family, weight = "errand", min(weight, ORDINARY_DETAILED)
                 if weight > lowered:
                     seen.add(deed.rule)
                     yield Hit(deed.rule, family, weight - lowered, start, end + match.end())

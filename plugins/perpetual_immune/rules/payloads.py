@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from perpetual_immune.rules.context import bounded, described, warned
 from perpetual_immune.rules.hit import Hit, fold, negated, pattern, reported
 from perpetual_immune.rules.index import numbered
 from perpetual_immune.rules.needles import Rule
@@ -76,7 +77,7 @@ SIGNATURES: tuple[tuple[str, str, float, Rule], ...] = tuple(
             "shell-escape",
             "privilege",
             2.5,
-            r"(?:system|exec\w{0,4}|spawn\w{0,3}|popen)\s?\(?\s?[\[\"'({]{1,3}/bin/(?:ba|da|z)?sh\b|[:!]!?/bin/(?:ba|da|z)?sh\b|checkpoint-action=exec|--to-command=|-exec /bin/(?:ba)?sh\b|:!(?:ba)?sh\b|\bproxycommand=[^\n]{0,20}sh\b|os\.execl\(",
+            r"(?:system|exec\w{0,4}|spawn\w{0,3}|popen)\s?\(?\s?[\[\"'({]{1,3}/bin/(?:ba|da|z)?sh\b|(?<!#)(?::!?|!)/bin/(?:ba|da|z)?sh\b|checkpoint-action=exec|--to-command=|-exec /bin/(?:ba)?sh\b|:!(?:ba)?sh\b|\bproxycommand=[^\n]{0,20}sh\b|os\.execl\(",
         ),
         (
             "download-and-run",
@@ -249,6 +250,31 @@ _CODE_LIKE = re.compile(
 )
 
 
+_COMMAND_CHARS = 160
+_NAME_CHARS = 24
+_CODE_IN_PROSE = re.compile(r"`[^`\n]{1,200}`[,;:]? {1,2}[a-z(]")
+
+
+def _command_around(low: str, start: int, end: int) -> tuple[int, int]:
+    """Returns the span of the inline code that a match stands in, or its own."""
+    line = low.rfind("\n", max(0, start - _COMMAND_CHARS), start) + 1 or max(0, start - _COMMAND_CHARS)
+    stop = low.find("\n", end, end + _COMMAND_CHARS)
+    closing = low.find("`", end, stop if stop >= 0 else end + _COMMAND_CHARS)
+    if closing >= 0 and low.count("`", line, start) % 2:
+        return low.rfind("`", line, start) + 1, closing
+    return start, end
+
+
+def _documented(low: str, family: str, start: int, end: int) -> float:
+    """Returns the weight to take off a signature that documentation describes or warns of."""
+    if family in ("destruction", "sabotage") and bounded(low[start : end + _NAME_CHARS].split("\n", 1)[0]):
+        return 1.0
+    known = described(low, start, end)
+    if family in ("destruction", "sabotage", "privilege"):
+        return (1.5 if known else 0.0) + (1.0 if warned(low, start, end) else 0.0)
+    return 1.0 if known and warned(low, start, end) else 0.0
+
+
 def find(text: str) -> Iterator[Hit]:
     """Yields payload signatures in `text`; mentioned ones weigh less."""
     low = fold(text)
@@ -270,6 +296,9 @@ def find(text: str) -> Iterator[Hit]:
         match = next(matches, None)
         if match is None or negated(low, match.start()):
             continue
+        if rule == "command-injection" and low[match.start()] == "`" and _CODE_IN_PROSE.match(low, match.start()):
+            continue  # a manual that quotes a command
         lowered = 1.5 if reported(low, match.start(), match.end()) else 0.0
+        lowered += _documented(low, family, *_command_around(low, match.start(), match.end()))
         if weight > lowered:
             yield Hit(rule, family, weight - lowered, match.start(), match.end())

@@ -24,7 +24,8 @@ _ROWS: tuple[tuple[str, str, float, str, str], ...] = (
     ("account-delete", "destruction", 2.5, "userdel deluser groupdel", r"\S"),
     ("kernel-crash", "destruction", 3.0, "sysctl tee", r"kernel\.panic|sysrq-trigger|kernel\.(?:randomize_va_space|yama\S+|kptr_restrict|dmesg_restrict|modules_disabled)\s?=\s?0"),
     ("machine-destroy", "destruction", 2.5, "virsh vagrant multipass lxc lxd proxmox qm prlctl vboxmanage VBoxManage podman docker-compose", r"\b(?:undefine|destroy|delete|unregistervm --delete|down -v|system prune|rm -fa?|volume rm)\b"),
-    ("container-wipe", "destruction", 2.5, "docker podman nerdctl", r"\b(?:rm|rmi|kill|stop)\b.*(?:\$\(|`)\s?(?:docker|podman|nerdctl) (?:ps|images)|\bvolume (?:rm|prune)\b|\bsystem prune\b.*-\w*(?:a|f|-all|-volumes)|compose down.* -v\b|\bnetwork prune"),
+    ("container-wipe", "destruction", 2.5, "docker podman nerdctl", r"\b(?:rm|rmi|kill|stop)\b.*(?:\$\(|`)\s?(?:docker|podman|nerdctl) (?:ps|images)|\bsystem prune\b.*-\w*(?:a|f|-all|-volumes)"),
+    ("container-wipe", "destruction", 2.0, "docker podman nerdctl", r"\bvolume (?:rm|prune)\b|compose down.* -v\b|\bnetwork prune"),
     ("container-escape", "privilege", 2.5, "docker podman nerdctl nsenter unshare kubectl", r"--privileged|(?:-v|--volume|--mount)[= ]\S*(?:/:/|source=/,|/etc:|/root:|/var/run/docker\.sock)|--pid[= ]host|--net(?:work)?[= ]host.*--privileged|--cap-add[= ](?:all|sys_admin|sys_ptrace)|-t 1 -m|--target 1\b|hostPID|--security-opt[= ]\S*unconfined"),
     ("cluster-destroy", "destruction", 2.5, "kubectl oc k", r"\bdelete\b.* (?:svc|services?|ingress|secrets?|configmaps?|statefulsets?|sts|daemonsets?|ds|pods?|jobs?|deploy|crd|pv|pvc|namespace|ns|all)\b.*(?:--all|--force|\S+)|\bscale\b.*--replicas[= ]0|\bcordon\b|\bdrain\b"),
     ("cluster-credentials", "credentials", 2.5, "kubectl oc", r"\bget (?:secrets?|sa|serviceaccounts?)\b.*(?:-o|--output|-A\b|--all-namespaces|--template|jsonpath)|clusterrolebinding\b.*cluster-admin|\bcreate token\b|\bconfig view\b.*--raw|\bcp\b.*(?:serviceaccount|/etc/|\.kube)"),
@@ -66,7 +67,7 @@ for _rule, _family, _weight, _programs, _source in _ROWS:
 
 NAMED_PROGRAMS = frozenset(_RULES)
 """Programs that have a row."""
-_HELP = re.compile(r"(?:^| )(?:--help|-h|--version|--dry-run|-n --dry-run)(?: |$)")
+_HELP = re.compile(r"(?:^| )(?:--help|-h|--version|--dry-?run)(?: |$)")
 
 
 def by_program(program: str, args: tuple[str, ...]) -> Iterator[tuple[str, str, float]]:

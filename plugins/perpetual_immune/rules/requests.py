@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from perpetual_immune.rules import deeds
+from perpetual_immune.rules import agents, deeds
+from perpetual_immune.rules.context import governed, purpose, staged
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, phrase, reported
 from perpetual_immune.rules.index import numbered
 from perpetual_immune.rules.needles import Rule
@@ -234,6 +235,19 @@ ERRANDS: tuple[tuple[str, str, float, Rule], ...] = tuple(
         ),
     )
 )
+_OF_PURPOSE = frozenset(
+    {
+        "request-disable",
+        "request-destroy-logs",
+        "request-grant",
+        "request-destroy",
+        "request-destroy-all",
+        "request-weaken-code",
+    }
+)
+"""Requests whose words also head a paragraph of a manual: "to disable x, set y"."""
+_FAVOURS = frozenset({"request-disable", "request-unsafe-device", "request-pay", "request-money-tool"})
+"""Requests that a person also makes of things of their own."""
 _INDEX = numbered([row[3] for row in PATTERNS])
 _ERRAND_INDEX = numbered([row[3] for row in ERRANDS])
 _ORDER_BEFORE = re.compile(_ORDER.replace(r"(?:^|", r"(?:\A|") + r"$")
@@ -250,6 +264,7 @@ def find(text: str) -> Iterator[Hit]:
             yield Hit(rule, family, weight, found.start(), found.end())
     if not discussed:
         yield from deeds.find(low)
+        yield from agents.find(low)
     for chosen, matches in _INDEX.found(low):
         rule, family, weight, _ = PATTERNS[chosen]
         for match in matches:
@@ -257,6 +272,17 @@ def find(text: str) -> Iterator[Hit]:
             if not _ORDER_BEFORE.search(before) or negated(low, match.start()):
                 continue
             lowered = discussed + (1.5 if reported(low, match.start(), match.end()) else 0.0)
+            if rule in _FAVOURS and (
+                staged(low, match.start(), match.end()) or governed(low, match.start(), match.end())
+            ):
+                lowered += 1.5
+            if rule == "request-grant" and low.endswith("`sudo", 0, match.end()):
+                continue
+            if rule in _OF_PURPOSE and purpose(low, match.start()):
+                lowered += 1.5
+            if rule in _FAVOURS and deeds.is_favour(low, match.start(), rule == "request-pay"):
+                yield Hit(rule, "errand", min(deeds.ORDINARY_DETAILED, weight - lowered), match.start(), match.end())
+                break
             if weight > lowered:
                 yield Hit(rule, family, weight - lowered, match.start(), match.end())
                 break

@@ -1,0 +1,209 @@
+"""Errands that a text sets an agent in the third person: "assistants should forward ...".  Imported by `requests`.
+
+A planted errand often gives no order to its reader.  It says what any assistant ought to do, lets an agent do it, or
+calls one by name.  Three parts must meet: an agent that is addressed, a verb, and a thing of people's lives that the
+verb makes grave.  Alone they are held; a third party, secrecy, all of something, or the reading of this very text make
+them an attack.  Standard library only.
+"""
+
+# ruff: noqa: E501 - one row is one rule, and a pattern is only readable whole
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from perpetual_immune.rules.context import governed, staged
+from perpetual_immune.rules.hit import Hit, reported
+from perpetual_immune.rules.index import places_of
+from perpetual_redaction.vocabulary import words_of
+
+__all__ = ["find"]
+
+_AGENTS = frozenset(
+    (
+        "agent",
+        "agents",
+        "assistant",
+        "assistants",
+        "ai",
+        "ais",
+        "bot",
+        "bots",
+        "chatbot",
+        "chatbots",
+        "copilot",
+        "copilots",
+        "llm",
+        "llms",
+        "helper",
+        "helpers",
+    )
+)
+_MODELS = frozenset(("model", "models"))
+_ADVERBS = r"(?:(?:also|please|kindly|then|now|first|therefore|always|simply|just|quietly|silently|immediately|instead|next|in turn|of course|at once) ){0,3}"
+_DUTY = re.compile(
+    r"\A[^.!?;\n]{0,110}?\b(?:should|must|shall|ought to|needs? to|ha(?:s|ve) to|will have to|had better|(?:is|are) (?:\w+ )?(?:to|asked to|requested to|required to|expected to|supposed to|encouraged to|invited to|instructed to|advised to|obliged to|meant to))[, ]{1,2}"
+    + _ADVERBS
+)
+_CALLED = re.compile(r"\A(?: (?:[\w-]+ ){0,5}[\w-]+)? ?[,:\u2014-]{1,2} {0,2}" + _ADVERBS)
+_CALLED_BEFORE = re.compile(
+    r"(?:\A|[.!?:;()\[\]\"'\n>*#|] {0,3}|, )(?:dear |hey |hi |hello |ok |okay |attention |note (?:to|for) |message (?:to|for) |to |all |any |every |the |my |our |automated |autonomous |virtual |personal |ai ){0,4}(?:[\w-]+ ){0,2}\Z"
+)
+_LET_BEFORE = re.compile(
+    r"\b(?:let|have|ask|tell|get|make|instruct|order|allow|prompt|direct) (?:your |the |an? |any |every |our |their )?(?:[\w-]+ ){0,2}\Z"
+)
+_LET = re.compile(r"\A (?:to )?" + _ADVERBS)
+_IF_BEFORE = re.compile(r"\bif you(?:'re|.re| are) (?:an? |the )?(?:[\w-]+ ){0,3}\Z")
+_IF = re.compile(r"\A[^.!?;\n]{0,90}?, " + _ADVERBS)
+_BEFORE_CHARS = 60
+_CLAUSE = re.compile(r"(?:[^.!?\n]|[.!?](?=[^\s\"')])|(?<=[ap]\.m)\.){0,320}")
+_READS_THIS = re.compile(
+    r"\b(?:read\w*|process\w*|pars\w+|summari[sz]\w+|open\w*|load\w*|sync\w*|brows\w+|visit\w*|answer\w*|handl\w+|index\w*|scan\w*|see\w*|import\w*|pay\w*|process\w*|translat\w+|review\w*|manag\w+|find\w*)\b[^.!?\n]{0,24}?\b(?:this|these|the (?:above|below)|your (?:account|mail\w*|inbox|calendar))\b"
+)
+_STEERS = frozenset(
+    [
+        "control",
+        "controls",
+        "controlling",
+        "steer",
+        "steers",
+        "steering",
+        "drives",
+        "driving",
+        "operates",
+        "operating",
+        "charge",
+    ]
+)
+_MODEL_OF = re.compile(r"\A (?:(?:that|which) )?(?:control\w*|steer\w*|driv\w+|operat\w+|in (?:control|charge))\b")
+
+_VERB_FIRST = re.compile(
+    r"\A(?:(?:log in|go|open|use|take|click|find|look up|search|start|set up|get|lift|carry on|turn|switch|put|double|mark|raise)\b|(?:send|forward|e-?mail|mail|message|text|call|write|reply|post|repost|retweet|share|attach|tell|invite|publish|upload|copy|cc|bcc|add|pay|transfer|wire|buy|order|purchase|donate|refund|tip|invest|subscribe|approve|confirm|charge|withdraw|book|check out|delete|remove|empty|erase|wipe|clear|move|overwrite|replace|rename|hide|archive|decline|accept|cancel|reschedule|block|reserve|give|swap|unlock|close|set|lower|disable|mute|silence|halve|ignore|stop|lock|drive|fly|override|skip|bypass|arm|disarm|cut|follow|like|rate|leave|vote|review|change|reset|sign|grant|create|deactivate|connect|link|authori[sz]e|recover|star|plant|place|paste|encrypt|zip|make|submit|enter|fill in|report|unsubscribe|increase|decrease|reduce|release|download|install|export|revoke|promote|rent|renew|redirect|divert|edit|alter|record|stream|print|keep|let|shut|activate|enroll?|register|fire|hire|announce|spread|recommend|schedule|sell|trade|extend|allow|impersonate|pretend|answer|dial|ring|merge|demote|kick|ban|unfollow|unfriend|open)\b)"
+)
+_ADDRESS = r"[\w.+%-]{1,60}@[\w-]{1,60}\.[a-z]{2,10}\b"
+_HOST = r"(?:https?://[\w.-]{3,}|\bwww\.[\w.-]{3,}|\b[\w-]{2,40}\.(?:example\.\w{2,6}|com|net|org|io|ru|xyz|info|biz|co|site|app)\b)"
+_DEEDS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
+    (rule, family, re.compile(source))
+    for rule, family, source in (
+        (
+            "agent-pays",
+            "fraud",
+            r"\b(?:pay|transfer|wire|buy|order|purchase|donate|refund|tip|invest|subscribe|approve|confirm|charge|withdraw|raise|increase|top up|book|check out|make|submit|switch|renew|sell|rent|put|enter|change|set)\b[^\n]{0,100}?(?:[$\u20ac\u00a3\u00a5] ?\d|\b\d[\d,.]{0,12} ?(?:usd|eur|gbp|dollars?|euros?|pounds?|btc|eth)\b|\b(?:gift cards?|(?:bank|savings|salary|payroll|checking) \w+|wallet|iban|credit card|company card|corporate card|card\b|qr code|invoices?|wire|payments?|spending limit|payees?|supplier|reseller|premium|yearly plan|annual plan|subscription|cart|checkout|suite|savings|standing order|payroll|purchase orders?|reserved|refunds?|every order|expense|shipping|account (?:printed|below|in))\b)",
+        ),
+        (
+            "agent-tells",
+            "exfiltration",
+            rf"\b(?:send|forwards?|e-?mail|mail|message|text|write|reply|post|repost|share|attach|tell|invite|publish|upload|copy|cc|bcc|add|call|export|report|answer|paste|announce|recommend)\b[^\n]{{0,110}}?(?:{_ADDRESS}|{_HOST}|(?<![\w.])@\w{{3,}}|\b(?:every(?:one|body)|contact list|contacts|address book|mailing list|phone numbers?|passwords?|verification codes?|one-time codes?|contracts?|payroll|invoices?|price list|discount|(?:last|latest|recent|ten|all) (?:[\w-]+ )?(?:e-?mails?|messages?)|inbox|all (?:of )?(?:the |their |its |your |his |her |our )?(?:team|colleagues|members|followers|customers|staff|clients)|(?:the user|his|her|their|your)(?:'s)? (?:sister|brother|mother|father|wife|husband|boss|partner|family|friends|parents|colleagues|manager|employer)|by mail|home address|thread from|statement|salar\w+|medical \w+|customer \w+)\b)",
+        ),
+        (
+            "agent-deletes",
+            "destruction",
+            r"\b(?:delete|remove|empty|erase|wipe|clear|move|overwrite|replace|rename|hide|archive|mark|encrypt|close|cancel)\b[^\n]{0,90}?\b(?:e-?mails?|mails|messages?|thread|events?|calendar|meetings?|appointments?|bookings?|reservations?|backups?|bin\b|trash|photos?|contacts?|comments of|bank details|inbox|sent folder|shared (?:drive|folder)s?|public drive|wiki|(?:user|his|her|their|your|every|all)(?:'s)? (?:\w+ )?(?:accounts?|documents?|files?)|owners?'?|it for the (?:whole|entire)|folder \")",
+        ),
+        (
+            "agent-calendar",
+            "sabotage",
+            r"\b(?:decline|accept|cancel|reschedule|move|book|delete|block|reserve|give|swap|invite|add|edit|share)\b[^\n]{0,70}?\b(?:meetings?|slots?|events?|invitations?|invites?|calendars?|reservations?|rooms?|appointments?|interviews?|vacation|leave requests?|days off)\b",
+        ),
+        (
+            "agent-device",
+            "sabotage",
+            r"\b(?:unlock|open|close|turn|switch|set|lift|raise|lower|disable|mute|silence|double|halve|ignore|stop|lock|drive|fly|move|override|skip|bypass|carry on|disarm|cut|shut|increase|reduce|release|activate|keep|remove|deactivate|let)\b[^\n]{0,80}?\b(?:doors?|gates?|locks?|cameras?|alarms?|lights?|heating|heater|thermostat|valves?|(?:force|speed|torque|altitude|safety|pressure|dose|temperature) (?:limit\w*|checks?|stops?|warnings?)|interlocks?|geofence|basal|doses?|dosage|infusion|insulin|pumps?|ovens?|boiler|ventilat\w+|(?:smoke|motion|gas) (?:sensors?|detectors?)|\d+ degrees|e-?stop|emergency \w+|drones?|robot \w+|brakes?|stop recording|vans?|cars?|freezers?|fridges?|sprinklers?|windows|garage|blinds|elevators?|power to)\b",
+        ),
+        (
+            "agent-account",
+            "privilege",
+            r"\b(?:follow|repost|like|rate|leave|post|vote|review|change|reset|switch|turn|log|sign|accept|approve|grant|give|add|create|close|deactivate|transfer|set up|connect|link|authori[sz]e|recover|disable|make|promote|unfollow|write)\b[^\n]{0,80}?(?:\b(?:passwords?|two-?factor|2fa|recovery (?:phone|e-?mail|address)|friend requests?|(?:admin|edit|owner|editor|full) (?:rights?|access|role)|co-?owner|administrators?|(?:five|5|one)[- ]stars?|good review|reviews? (?:in|of|for)|accounts? (?:of|they)|(?:user|his|her|their|your|every|all)(?:'s)? (?:\w+ )?(?:account|profile)s?|followers|a statement|oauth|domain|registrar|phone number|(?:pending|bank) (?:transfer|login)|in to the bank|filter (?:that|which)|forwarding)\b|(?<![\w.])@\w{3,})",
+        ),
+        (
+            "agent-files",
+            "exfiltration",
+            r"\b(?:share|plant|put|upload|copy|set|place|open|paste|encrypt|zip|rename|move|give|make|grant)\b[^\n]{0,110}?\b(?:anyone with the link|to anyone|sharing to|public (?:drive|folder|link)|(?:every|all) (?:\w+ )?(?:folders?|files?|drives?)|shared (?:drive|folder)s?|confidential|contracts|\w+\.(?:docm|xlsm|exe|scr|bat|vbs|lnk|apk)\b|to \.locked)",
+        ),
+    )
+)
+_GRAVE = re.compile(
+    rf"{_ADDRESS}|{_HOST}|(?<![\w.])@\w{{3,}}|\+\d[\d ]{{7,}}"
+    r"|\b(?:instead|not the one|as if|pretend\w*|impersonat\w*|on (?:the |his |her |their |your )?(?:\w+ )?behalf|(?:owner|user)'?s behalf|in the name of|without (?:asking|telling|confirm\w+|approval|notice|waiting|review|a word)|say nothing|(?:do not|don.?t|never) (?:tell|show|mention|ask|say|inform|wait|notify|alert|warn)|no need to (?:ask|tell|confirm)|quietly|silently|secretly|hides?|as read\b|as spam|no comment|without comment|close it|will see it later|later|afterwards delete|delete the (?:thread|message|mail|log)|from sent"
+    r"|below|above|in this (?:message|mail|e-?mail|document|note|page|text|event)|printed|qr code|the sender|the reporter|the organi[sz]er|ours|changed banks|new account|underneath"
+    r"|confidential|payroll|salar\w+|maximum|most expensive|limits?|interlocks?|geofence|basal|dos(?:e|es|age)|twice|double|at (?:midnight|night)|each night|until (?:january|february|march|april|may|june|july|august|september|october|november|december|\\d)|[1-4] ?a\.?m\b|asleep|prank|rude|retracted|wired|gift cards?|passwords?|two-?factor|2fa|admin rights?|anyone with|bank details|pending transfer|pressure)\b"
+)
+_SWEEPING = re.compile(
+    r"\b(?:all|every|everybody|everyone|everybody else'?s?|whole|entire|each|any|now|tonight|immediately|at once|user'?s|users'|his|her|their|your|for (?:three|five|ten|\d+) years|[$\u20ac\u00a3] ?\d|\d{2,} (?:dollars|euros|pounds|degrees)|week|month)\b"
+)
+_LAB = re.compile(
+    r"\b(?:pull requests?|branch\w*|commits?|repos?\b|repositor\w+|tests?|logs?|checkpoints?|datasets?|runs?\b|epochs?|configs?|tracker|code\w*|tool calls?|json|schema|api\b|endpoint|traces?|prompts?|benchmark\w*|outputs?|results?|tokens?|queue|jobs?|slurm|gpus?|experiments?|notebooks?|scratch|temporary|temp)\b"
+)
+_NOT_DONE = re.compile(
+    r"\A(?:not|never|only|no longer|be able|be |avoid|ask|refuse|have |confirm with|wait|check|read|n't)\b"
+)
+_MOST = 200
+
+
+def _clause(low: str, at: int) -> tuple[int, str, bool] | None:
+    """Returns start and text of what the agent named at `at` is to do, and whether it reads this very text."""
+    end = at
+    while end < len(low) and (low[end].isalnum()):
+        end += 1
+    word, after, before = low[at:end], low[end : end + 180], low[max(0, at - _BEFORE_CHARS) : at]
+    if word in ("model", "models") and _MODEL_OF.match(after) is None:
+        return None
+    for lead, ahead in ((_LET, _LET_BEFORE), (_CALLED, _CALLED_BEFORE), (_DUTY, None), (_IF, _IF_BEFORE)):
+        if ahead is not None and ahead.search(before) is None:
+            continue
+        match = lead.match(after)
+        if match is None:
+            continue
+        start = end + match.end()
+        found = _CLAUSE.match(low, start)
+        clause = found.group(0) if found is not None else ""
+        if _VERB_FIRST.match(clause) is None or _NOT_DONE.match(clause) is not None:
+            continue
+        return start, clause, _READS_THIS.search(match.group(0)) is not None
+    return None
+
+
+def find(low: str) -> Iterator[Hit]:
+    """Yields the errands that folded text sets an agent, at most one of each rule."""
+    words = words_of(low)
+    named = words & _AGENTS
+    if not _STEERS.isdisjoint(words):
+        named |= words & _MODELS
+    if not named:
+        return
+    seen: set[str] = set()
+    for count, (at, _) in enumerate(places_of(low, named)):
+        if count > _MOST or len(seen) == len(_DEEDS):
+            return
+        errand = _clause(low, at)
+        if errand is None:
+            continue
+        start, clause, reads_this = errand
+        for rule, family, pattern in _DEEDS:
+            if rule in seen:
+                continue
+            match = pattern.search(clause)
+            if match is None:
+                continue
+            end = start + match.end()
+            weight = _weight(low, at, start, clause, reads_this) - (1.5 if reported(low, at, end) else 0.0)
+            if weight > 0:
+                seen.add(rule)
+                yield Hit(rule, family if weight > _HELD else "errand", weight, at, end)
+
+
+_HELD = 2.0
+
+
+def _weight(low: str, at: int, start: int, clause: str, reads_this: bool) -> float:
+    """Returns 3 for an attack, 2 for an errand of no sign, 1 and less for a lab's own or a governed agent's duty."""
+    end = start + len(clause)
+    if staged(low, at, end) or governed(low, at, end):
+        return 0.5
+    grave = _GRAVE.search(clause) is not None
+    if _LAB.search(clause) is not None and not grave:
+        return 2.0 if reads_this else 0.5
+    if grave or reads_this or _SWEEPING.search(clause) is not None:
+        return 3.0
+    return _HELD

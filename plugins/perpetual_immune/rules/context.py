@@ -1,0 +1,85 @@
+"""What the words around a finding say of it: described, warned against, staged, governed.  Imported by rule modules.
+
+A manual that names what a command destroys is no order to run it, and what an agent must do in a benchmark is none
+either.  Every pattern here is tried on a bounded piece of text.  Standard library only.
+"""
+
+# ruff: noqa: E501 - a pattern is only readable whole
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["bounded", "described", "governed", "purpose", "staged", "told_to_run", "warned"]
+
+_AROUND_CHARS = 200
+_EFFECT = re.compile(
+    r"\A[`\"')\]*;,. ]{0,6}(?:(?!and\b|then\b|to\b)[\w<>$-]{1,16} ){0,5}?(?:(?:also|only|just|silently|simply|then) )?(?:removes|deletes|discards|wipes|erases|destroys|throws|drops|empties|kills|ends|cancels|overwrites|rewrites|resets|clears the (?:history|whole)|tears down|breaks|broke|fills|crashes|crashed|loses|writes to|runs whatever|executes whatever|opens a root|gives (?:every|any|all|root|members)|lets (?:the \w+ user|any|every|anyone)|switches (?:to permissive|off)|turns (?:it |selinux |the \w+ )?off|disables|stops|becomes|means|shows what|prints what|(?:would|will|can|may|might|could) (?:remove|delete|discard|wipe|erase|destroy|throw|drop|empty|kill|end|overwrite|rewrite|reset|break|fill|crash|lose)|is (?:dangerous|risky|irreversible|not|a bad|unsafe|destructive|discouraged|forbidden|blocked|refused|called)|are (?:dangerous|irreversible|blocked|forbidden)|checks?|asks?)\b"
+)
+_TOLD_TO_RUN = re.compile(
+    r"\b(?:(?:run|use|put|add|execute|apply|paste|install|enter|start|schedule|append) (?:it|this|that|them|the above|all)\b(?! (?:only|never|on your own|against))|please (?:run|apply|execute)|every (?:agent|node|machine|run)|on all (?:nodes|machines)|(?:nightly|hourly|daily) )"
+)
+_CAREFUL = re.compile(
+    r"\b(?:no undo|can(?:not|.?t) be undone|irreversibl\w+|without asking|ask(?:s)? (?:nothing|for nothing)|careful\w*|caution|dangerous|check (?:the \w+ )?(?:twice|first|that)|lsblk|double-?check|(?:twice|first)[.,;]|only (?:do|use|run) (?:it|this|that)|your own (?:branch|machine|copy|laptop)|(?:do not|don.?t|never) (?:do|run|use|try) (?:it|this|that|them|either|any of)|never (?:do|run|use|against|on)|not (?:on|against|in) (?:a |the )?(?:staging|prod\w*|shared|real|login)|make a (?:backup|copy|dump)|back ?up(?: \w+){0,3} first|read it\b|dry[- ]?run|--force-with-lease|reflog|rollback|roll (?:it )?back|(?:turn|switch|start|enable|set) (?:it|them)?(?: \w+){0,3} ?(?:on |up )?(?:again|back|afterwards)|and start it|until the next (?:boot|reboot)|not as a fix|in production the setting is ignored|keep your data|leave (?:it|this|that|the \w+) out|rebuilt|reinstall\w*|lost\b|test (?:vm|machine|container|database|system)|scratch (?:table|machine|vm)|dev(?:elopment)? (?:container|machine|database|vm)|local test|throwaway|sandbox\w*|playground|regret|painful|the hard way|warning|beware)\b"
+)
+_STAGED = re.compile(
+    r"\b(?:benchmarks?|bench\b|episodes?|simulat\w+|simulator|household tasks?|in (?:the|each|every|one|our) (?:[\w-]+ ){0,2}(?:tasks?|scenarios?|games?|exercises?|suite)|tau-?bench|test scenario|red-?team\w*|grid ?world|alfworld|webarena|policy network|rollouts?|tasks in which|models refuse|of \d+ runs|trajector\w+)\b"
+)
+_GOVERNED = re.compile(
+    r"\b(?:(?:hand|escalate|leave|route|pass)\w*\b[^.!?\n]{0,50}\b(?:person|human|operator)|(?:asks?|checks? with|confirms? with) (?:the user|finance|a person|a human|me|us|the owner|its user|first)|(?:after|with|needs?|wait\w* for|requires?) (?:a |an |the |its |their )?(?:\w+ )?(?:user'?s? )?(?:confirmation|approval|review|consent|sign-?off)|for (?:\w+ )?review|above that|up to (?:one|two|\d+)|known suppliers|must (?:not|never)|(?:should|must|shall) (?:not|never)|below \d+|must tell all|when the last|is exceeded)\b"
+)
+_UNGOVERNED = re.compile(r"\b(?:without|no need|skip\w*|instead of|not wait|don.?t wait|before (?:any|the) review)\b")
+_PURPOSE = re.compile(
+    r"(?:\A|[.!?:;\n)] {0,3}|^|\b(?:if you (?:want|need|like|have)|how|used?|option|flag|needed|in order|want(?:ed|s)?|way|command) )to (?:temporarily |fully |completely |permanently |quickly )?\Z"
+)
+_MEANS = re.compile(
+    r"\A[^.!?\n]{0,120}?(?:[,:(] ?(?:you (?:can|may|must|need to) )?(?:just |simply )?(?:set|use|pass|run|add|call|edit|open|remove|export|put|write|start|see|go|click|type|select|uncheck|choose|untick|`)|: ?[`\n]|\b(?:set|use|pass|run|export|call) `?-{0,2}[\w.]+)"
+)
+
+
+_BOUND = re.compile(
+    r"(?:\b|_)(?:dev|tests?|tmp|temp|scratch|staging|sandbox|demo|examples?|playground|throwaway|dummy|toy|foo|pgdata)(?:\b|_)|<[\w -]{1,40}>|\$\{?(?:USER|SLURM_JOB_ID|TMPDIR|TMP|BUILD\w*)\b|--dry-?run|/dev/sd[xX]\b|/path/to/|__pycache__|\*\.(?:pyc|egg-info|o|log)\b",
+    re.I,
+)
+_UNBOUND = re.compile(r"(?:^| )(?:/|~|/\*|\$home)(?: |/?$)|\.\./|/(?:home|etc|root|usr|boot)\b|--all\b|\bprod\w*", re.I)
+
+
+def bounded(command: str) -> bool:
+    """Returns whether a command names a place-holder, a scratch place or a test's own thing, and nothing wider."""
+    return _BOUND.search(command) is not None and _UNBOUND.search(command) is None
+
+
+def described(text: str, start: int, end: int) -> bool:
+    """Returns whether the words after a command at `[start, end)` tell its effect honestly and order nothing."""
+    after = text[end : end + _AROUND_CHARS].lower()
+    return _EFFECT.match(after) is not None and _TOLD_TO_RUN.search(after) is None
+
+
+def told_to_run(text: str, end: int) -> bool:
+    """Returns whether the words after a command that ends at `end` tell the reader to run it."""
+    return _TOLD_TO_RUN.search(text[end : end + _AROUND_CHARS].lower()) is not None
+
+
+def warned(text: str, start: int, end: int) -> bool:
+    """Returns whether the words around `[start, end)` warn of it, bound it to a test, or tell how to undo it."""
+    around = text[max(0, start - 100) : start] + " . " + text[end : end + _AROUND_CHARS]
+    return _CAREFUL.search(around.lower()) is not None
+
+
+def staged(low: str, start: int, end: int) -> bool:
+    """Returns whether folded text around `[start, end)` speaks of a benchmark, a simulation or a scenario."""
+    return _STAGED.search(low, max(0, start - _AROUND_CHARS), min(len(low), end + 100)) is not None
+
+
+def governed(low: str, start: int, end: int) -> bool:
+    """Returns whether folded text around `[start, end)` leaves the last word to a person, or sets a bound."""
+    first, last = max(0, start - 40), min(len(low), end + 100)
+    return _GOVERNED.search(low, first, last) is not None and _UNGOVERNED.search(low, first, last) is None
+
+
+def purpose(low: str, start: int) -> bool:
+    """Returns whether the verb at `start` names a purpose whose means follow: "to disable x, set y"."""
+    return (
+        _PURPOSE.search(low[max(0, start - 40) : start]) is not None
+        and _MEANS.match(low[start : start + _AROUND_CHARS]) is not None
+    )
