@@ -40,26 +40,28 @@ _AGENTS = frozenset(
         "helpers",
     )
 )
-_MODELS = frozenset(("model", "models"))
+_MODELS = frozenset(("model", "models", "readers", "crawlers", "systems"))
 _ADVERBS = r"(?:(?:also|please|kindly|then|now|first|therefore|always|simply|just|quietly|silently|immediately|instead|next|in turn|of course|at once) ){0,3}"
+_VERB = r"(?:(?:log (?:in|out|on)|go (?:to|on)|carry on|fill in|look up|set up|sign (?:in|out|up)|hand over)\b|(?:send|forward|e-?mail|mail|message|text|call|write|reply|post|repost|retweet|share|attach|tell|invite|publish|upload|copy|cc|bcc|add|pay|transfer|wire|buy|order|reorder|purchase|donate|refund|tip|invest|subscribe|approve|confirm|charge|withdraw|book|rebook|check out|delete|remove|empty|erase|wipe|clear|move|overwrite|replace|rename|hide|archive|decline|accept|cancel|reschedule|block|reserve|give|swap|unlock|close|set|lower|disable|mute|silence|halve|ignore|stop|lock|drive|fly|override|skip|bypass|arm|disarm|cut|follow|like|rate|leave|vote|review|change|reset|sign|grant|create|deactivate|connect|link|authori[sz]e|recover|star|plant|place|paste|encrypt|zip|make|submit|enter|report|unsubscribe|increase|decrease|reduce|release|free|download|install|export|revoke|promote|rent|renew|redirect|divert|edit|alter|record|stream|print|keep|let|shut|activate|enroll?|register|fire|hire|announce|spread|recommend|schedule|sell|trade|extend|allow|impersonate|pretend|answer|dial|ring|merge|demote|kick|ban|unfollow|unfriend|open|use|take|click|press|choose|select|pick|find|search|start|get|lift|turn|switch|put|double|triple|mark|raise|upgrade|resend|read out|hand|show|wait until)\b)"
 _DUTY = re.compile(
     r"\A[^.!?;\n]{0,110}?\b(?:should|must|shall|ought to|needs? to|ha(?:s|ve) to|will have to|had better|(?:is|are) (?:\w+ )?(?:to|asked to|requested to|required to|expected to|supposed to|encouraged to|invited to|instructed to|advised to|obliged to|meant to))[, ]{1,2}"
     + _ADVERBS
+    + f"(?={_VERB})"
 )
-_CALLED = re.compile(r"\A(?: (?:[\w-]+ ){0,5}[\w-]+)? ?[,:\u2014-]{1,2} {0,2}" + _ADVERBS)
+_CALLED = re.compile(r"\A(?: (?:[\w-]+ ){0,5}[\w-]+)? ?[,:\u2014-]{1,2} {0,2}" + _ADVERBS + f"(?={_VERB})")
 _CALLED_BEFORE = re.compile(
-    r"(?:\A|[.!?:;()\[\]\"'\n>*#|] {0,3}|, )(?:dear |hey |hi |hello |ok |okay |attention |note (?:to|for) |message (?:to|for) |to |all |any |every |the |my |our |automated |autonomous |virtual |personal |ai ){0,4}(?:[\w-]+ ){0,2}\Z"
+    r"(?:\A|[.!?:;()\[\]\"'\n>*#|] {0,3}|, )(?:dear |hey |hi |hello |ok |okay |attention |note (?:to|for) |message (?:to|for) |instructions? (?:to|for) |to |the |all |any |every |my |our |automated |autonomous |virtual |personal |ai ){0,4}(?:[\w-]+ ){0,2}\Z"
 )
 _LET_BEFORE = re.compile(
     r"\b(?:let|have|ask|tell|get|make|instruct|order|allow|prompt|direct) (?:your |the |an? |any |every |our |their )?(?:[\w-]+ ){0,2}\Z"
 )
-_LET = re.compile(r"\A (?:to )?" + _ADVERBS)
+_LET = re.compile(r"\A(?: (?:that|which|with|in|on|of)\b[^.!?,;\n]{1,50}?)? (?:to )?" + _ADVERBS + f"(?={_VERB})")
 _IF_BEFORE = re.compile(r"\bif you(?:'re|.re| are) (?:an? |the )?(?:[\w-]+ ){0,3}\Z")
-_IF = re.compile(r"\A[^.!?;\n]{0,90}?, " + _ADVERBS)
+_IF = re.compile(r"\A[^.!?;\n]{0,90}?, " + _ADVERBS + f"(?={_VERB})")
 _BEFORE_CHARS = 60
-_CLAUSE = re.compile(r"(?:[^.!?\n]|[.!?](?=[^\s\"')])|(?<=[ap]\.m)\.){0,320}")
+_CLAUSE = re.compile(r"(?:[^.!?\n]|[.!?](?=[^\s\"')])|(?<=[ap]\.m)\.|(?<=\bdr)\.){0,320}")
 _READS_THIS = re.compile(
-    r"\b(?:read\w*|process\w*|pars\w+|summari[sz]\w+|open\w*|load\w*|sync\w*|brows\w+|visit\w*|answer\w*|handl\w+|index\w*|scan\w*|see\w*|import\w*|pay\w*|process\w*|translat\w+|review\w*|manag\w+|find\w*)\b[^.!?\n]{0,24}?\b(?:this|these|the (?:above|below)|your (?:account|mail\w*|inbox|calendar))\b"
+    r"\b(?:read\w*|process\w*|pars\w+|summari[sz]\w+|open\w*|load\w*|sync\w*|brows\w+|visit\w*|answer\w*|handl\w+|index\w*|scan\w*|see\w*|import\w*|pay\w*|translat\w+|review\w*|manag\w+|find\w*|tid\w+|connected to|part of|receiv\w+)\b[^.!?\n]{0,24}?\b(?:this|these|the (?:above|below)|your (?:account|mail\w*|inbox|calendar))\b"
 )
 _STEERS = frozenset(
     [
@@ -74,13 +76,15 @@ _STEERS = frozenset(
         "operates",
         "operating",
         "charge",
+        "language",
+        "automated",
+        "autonomous",
     ]
 )
+_OF_PEOPLE = ("insurance ", "real estate ", "real-estate ", "letting ", "teaching ", "research ", "user ")
+_OF_MODELS = ("language ", "automated ", "autonomous ", "ai ")
 _MODEL_OF = re.compile(r"\A (?:(?:that|which) )?(?:control\w*|steer\w*|driv\w+|operat\w+|in (?:control|charge))\b")
 
-_VERB_FIRST = re.compile(
-    r"\A(?:(?:log in|go|open|use|take|click|find|look up|search|start|set up|get|lift|carry on|turn|switch|put|double|mark|raise)\b|(?:send|forward|e-?mail|mail|message|text|call|write|reply|post|repost|retweet|share|attach|tell|invite|publish|upload|copy|cc|bcc|add|pay|transfer|wire|buy|order|purchase|donate|refund|tip|invest|subscribe|approve|confirm|charge|withdraw|book|check out|delete|remove|empty|erase|wipe|clear|move|overwrite|replace|rename|hide|archive|decline|accept|cancel|reschedule|block|reserve|give|swap|unlock|close|set|lower|disable|mute|silence|halve|ignore|stop|lock|drive|fly|override|skip|bypass|arm|disarm|cut|follow|like|rate|leave|vote|review|change|reset|sign|grant|create|deactivate|connect|link|authori[sz]e|recover|star|plant|place|paste|encrypt|zip|make|submit|enter|fill in|report|unsubscribe|increase|decrease|reduce|release|download|install|export|revoke|promote|rent|renew|redirect|divert|edit|alter|record|stream|print|keep|let|shut|activate|enroll?|register|fire|hire|announce|spread|recommend|schedule|sell|trade|extend|allow|impersonate|pretend|answer|dial|ring|merge|demote|kick|ban|unfollow|unfriend|open)\b)"
-)
 _ADDRESS = r"[\w.+%-]{1,60}@[\w-]{1,60}\.[a-z]{2,10}\b"
 _HOST = r"(?:https?://[\w.-]{3,}|\bwww\.[\w.-]{3,}|\b[\w-]{2,40}\.(?:example\.\w{2,6}|com|net|org|io|ru|xyz|info|biz|co|site|app)\b)"
 _DEEDS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
@@ -89,7 +93,7 @@ _DEEDS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
         (
             "agent-pays",
             "fraud",
-            r"\b(?:pay|transfer|wire|buy|order|purchase|donate|refund|tip|invest|subscribe|approve|confirm|charge|withdraw|raise|increase|top up|book|check out|make|submit|switch|renew|sell|rent|put|enter|change|set)\b[^\n]{0,100}?(?:[$\u20ac\u00a3\u00a5] ?\d|\b\d[\d,.]{0,12} ?(?:usd|eur|gbp|dollars?|euros?|pounds?|btc|eth)\b|\b(?:gift cards?|(?:bank|savings|salary|payroll|checking) \w+|wallet|iban|credit card|company card|corporate card|card\b|qr code|invoices?|wire|payments?|spending limit|payees?|supplier|reseller|premium|yearly plan|annual plan|subscription|cart|checkout|suite|savings|standing order|payroll|purchase orders?|reserved|refunds?|every order|expense|shipping|account (?:printed|below|in))\b)",
+            r"\b(?:pay|transfer|wire|buy|order|purchase|donate|refund|tip|invest|subscribe|approve|confirm|charge|withdraw|raise|increase|top up|book|check out|make|submit|switch|renew|sell|rent|put|enter|change|set)\b[^\n]{0,100}?(?:[$\u20ac\u00a3\u00a5] ?\d|\b\d[\d,.]{0,12} ?(?:usd|eur|gbp|dollars?|euros?|pounds?|btc|eth)\b|\b(?:gift cards?|(?:bank|savings|salary|payroll|checking) \w+|wallet|iban|credit card|company card|corporate card|card\b|qr code|invoices?|wire|payments?|spending limit|payees?|supplier|reseller|premium|yearly plan|annual plan|subscription|cart|checkout|suite|savings|standing order|payroll|purchase orders?|reserved|refunds?|(?:every|the) orders?|expense|shipping|account (?:printed|below|in))\b)",
         ),
         (
             "agent-tells",
@@ -104,12 +108,12 @@ _DEEDS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
         (
             "agent-calendar",
             "sabotage",
-            r"\b(?:decline|accept|cancel|reschedule|move|book|delete|block|reserve|give|swap|invite|add|edit|share)\b[^\n]{0,70}?\b(?:meetings?|slots?|events?|invitations?|invites?|calendars?|reservations?|rooms?|appointments?|interviews?|vacation|leave requests?|days off)\b",
+            r"\b(?:decline|accept|free|cancel|reschedule|move|book|delete|block|reserve|give|swap|invite|add|edit|share)\b[^\n]{0,70}?\b(?:meetings?|slots?|events?|invitations?|invites?|calendars?|reservations?|rooms?|appointments?|interviews?|vacation|leave requests?|days off)\b",
         ),
         (
             "agent-device",
             "sabotage",
-            r"\b(?:unlock|open|close|turn|switch|set|lift|raise|lower|disable|mute|silence|double|halve|ignore|stop|lock|drive|fly|move|override|skip|bypass|carry on|disarm|cut|shut|increase|reduce|release|activate|keep|remove|deactivate|let)\b[^\n]{0,80}?\b(?:doors?|gates?|locks?|cameras?|alarms?|lights?|heating|heater|thermostat|valves?|(?:force|speed|torque|altitude|safety|pressure|dose|temperature) (?:limit\w*|checks?|stops?|warnings?)|interlocks?|geofence|basal|doses?|dosage|infusion|insulin|pumps?|ovens?|boiler|ventilat\w+|(?:smoke|motion|gas) (?:sensors?|detectors?)|\d+ degrees|e-?stop|emergency \w+|drones?|robot \w+|brakes?|stop recording|vans?|cars?|freezers?|fridges?|sprinklers?|windows|garage|blinds|elevators?|power to)\b",
+            r"\b(?:unlock|open|close|turn|switch|set|lift|raise|lower|disable|mute|silence|double|halve|ignore|stop|lock|drive|fly|move|override|skip|bypass|carry on|disarm|cut|shut|increase|reduce|release|activate|keep|remove|deactivate|let)\b[^\n]{0,80}?\b(?:doors?|gates?|(?:smart|door|bike|window) locks?|cameras?|alarms?|lights?|heating|heater|thermostat|valves?|(?:force|speed|torque|altitude|safety|pressure|dose|temperature) (?:limit\w*|checks?|stops?|warnings?)|interlocks?|geofence|basal|doses?|dosage|infusion|insulin|pumps?|ovens?|boiler|ventilat\w+|(?:smoke|motion|gas) (?:sensors?|detectors?)|\d+ degrees|e-?stop|emergency \w+|drones?|robot \w+|brakes?|stop recording|vans?|cars?|freezers?|fridges?|sprinklers?|windows|garage|blinds|elevators?|power to)\b",
         ),
         (
             "agent-account",
@@ -125,29 +129,31 @@ _DEEDS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
 )
 _GRAVE = re.compile(
     rf"{_ADDRESS}|{_HOST}|(?<![\w.])@\w{{3,}}|\+\d[\d ]{{7,}}"
-    r"|\b(?:instead|not the one|as if|pretend\w*|impersonat\w*|on (?:the |his |her |their |your )?(?:\w+ )?behalf|(?:owner|user)'?s behalf|in the name of|without (?:asking|telling|confirm\w+|approval|notice|waiting|review|a word)|say nothing|(?:do not|don.?t|never) (?:tell|show|mention|ask|say|inform|wait|notify|alert|warn)|no need to (?:ask|tell|confirm)|quietly|silently|secretly|hides?|as read\b|as spam|no comment|without comment|close it|will see it later|later|afterwards delete|delete the (?:thread|message|mail|log)|from sent"
-    r"|below|above|in this (?:message|mail|e-?mail|document|note|page|text|event)|printed|qr code|the sender|the reporter|the organi[sz]er|ours|changed banks|new account|underneath"
-    r"|confidential|payroll|salar\w+|maximum|most expensive|limits?|interlocks?|geofence|basal|dos(?:e|es|age)|twice|double|at (?:midnight|night)|each night|until (?:january|february|march|april|may|june|july|august|september|october|november|december|\\d)|[1-4] ?a\.?m\b|asleep|prank|rude|retracted|wired|gift cards?|passwords?|two-?factor|2fa|admin rights?|anyone with|bank details|pending transfer|pressure)\b"
+    # Another way than the one agreed, unseen, or in another's name.
+    r"|\b(?:instead(?! of)|not the one|as if|pretend\w*|impersonat\w*|on (?:the |his |her |their |your )?(?:\w+ )?behalf|(?:owner|user)'?s behalf|in the name of|of (?:its|their|his|her|the) (?:owner|boss|employer|master)s?|(?:of (?:its|their)|(?:card|name|phone|account|contacts|family|number|mailbox) of the) users?|(?:the|its|their) (?:user|owner)s?'s?|without (?:asking|telling|confirm\w+|approval|notice|waiting|review|a word|opening|reading)|say nothing|not (?:inform|tell|notify|mention|alert|warn)|(?:do not|don.?t|never) (?:tell|show|mention|ask|say|inform|wait|notify|alert|warn)|no need to (?:ask|tell|confirm)|quietly|silently|secretly|hides?|as spam|(?:no|without) comment|will see it later|delete the (?:thread|message|mail)|from sent|on (?:his|her|their) side|regardless of|prank|rude)\b"
+    # Where the text itself says whom it serves.
+    r"|\b(?:(?:account|address|link|coordinates|number|iban|card|wallet|text|note|landlord|named|given|printed|attached|listed|written|shown)[ ,]{1,2}(?:given )?(?:below|above|underneath|here|at the bottom|in the footer)|underneath|in the footer|in this (?:message|mail|e-?mail|document|note|page|text|event)|qr code|(?:of|to|by|from) (?:the|this) (?:\w+ )?(?:sender|author|reporter|organi[sz]er|seller|caller)|ours|changed banks|new account|whoever|(?:whenever|each time|every time) (?:this|it))\b"
+    # Other people, their safety and their money.
+    r"|\b(?:other (?:users?|travell?ers?|guests?|tenants?|people|customers|attendees|passengers?)|(?:all|any) (?:tenants|patients|guests|customers|colleagues|followers)|her patients|patients?|bed \d+|for good|permanently|forever|confidential|legal|payroll|salar\w+|(?:force|speed|torque|spending|altitude|safety|pressure|dose|temperature) limits?|interlocks?|geofence|basal|dos(?:e|es|age)|allerg\w+|ventilation|alarms? (?:stays?|off)|twice|double|at (?:midnight|night)|overnight|(?:each|every) night|until (?:january|february|march|april|may|june|july|august|september|october|november|december|\d)|[1-4] ?a\.?m\b|asleep|between (?:one|two|three|1|2) and|retracted|wired?|gift cards?|overdraft|loans?|beneficiary|most expensive|first class|maximum|expense claims?|refund to|contracts?|signatures?|passwords?|pin\b|two-?factor|2fa|admin rights?|macros|private channel|anyone with|to anyone|for everybody|bank details|(?:of|in) (?:to )?the bank|pending transfer|pressure|customer (?:table|list|data\w*)|\w+\.(?:docm|xlsm|exe|scr|apk))\b"
 )
 _SWEEPING = re.compile(
-    r"\b(?:all|every|everybody|everyone|everybody else'?s?|whole|entire|each|any|now|tonight|immediately|at once|user'?s|users'|his|her|their|your|for (?:three|five|ten|\d+) years|[$\u20ac\u00a3] ?\d|\d{2,} (?:dollars|euros|pounds|degrees)|week|month)\b"
+    r"\b(?:all|every|everybody|everyone|everybody else'?s?|whole|entire|each|any|now|tonight|immediately|at once|his|her|their|daily|for (?:three|five|ten|\d+) years|[$\u20ac\u00a3] ?\d|\d{2,} (?:dollars|euros|pounds|degrees|units)|week|month)\b"
 )
 _LAB = re.compile(
-    r"\b(?:pull requests?|branch\w*|commits?|repos?\b|repositor\w+|tests?|logs?|checkpoints?|datasets?|runs?\b|epochs?|configs?|tracker|code\w*|tool calls?|json|schema|api\b|endpoint|traces?|prompts?|benchmark\w*|outputs?|results?|tokens?|queue|jobs?|slurm|gpus?|experiments?|notebooks?|scratch|temporary|temp)\b"
-)
-_NOT_DONE = re.compile(
-    r"\A(?:not|never|only|no longer|be able|be |avoid|ask|refuse|have |confirm with|wait|check|read|n't)\b"
+    r"\b(?:pull requests?|branch\w*|commits?|repos?\b|repositor\w+|tests?|logs\b|log files?|files? before|checkpoints?|datasets?|runs?\b|epochs?|configs?|tracker|code\w*|tool calls?|json|schema|api\b|endpoint|traces?|prompts?|benchmark\w*|outputs?|results?|tokens?|queue|jobs?|slurm|gpus?|experiments?|notebooks?|scratch|temporary|temp)\b"
 )
 _MOST = 200
 
 
-def _clause(low: str, at: int) -> tuple[int, str, bool] | None:
-    """Returns start and text of what the agent named at `at` is to do, and whether it reads this very text."""
+def _errand(low: str, at: int) -> tuple[int, str, bool, bool] | None:
+    """Returns start and text of what the agent named at `at` is to do, whether it reads this text, and is headed by it."""
     end = at
-    while end < len(low) and (low[end].isalnum()):
+    while end < len(low) and low[end].isalnum():
         end += 1
     word, after, before = low[at:end], low[end : end + 180], low[max(0, at - _BEFORE_CHARS) : at]
-    if word in ("model", "models") and _MODEL_OF.match(after) is None:
+    if before.endswith(_OF_PEOPLE):
+        return None
+    if word in _MODELS and not (before.endswith(_OF_MODELS) or _MODEL_OF.match(after) is not None):
         return None
     for lead, ahead in ((_LET, _LET_BEFORE), (_CALLED, _CALLED_BEFORE), (_DUTY, None), (_IF, _IF_BEFORE)):
         if ahead is not None and ahead.search(before) is None:
@@ -158,10 +164,12 @@ def _clause(low: str, at: int) -> tuple[int, str, bool] | None:
         start = end + match.end()
         found = _CLAUSE.match(low, start)
         clause = found.group(0) if found is not None else ""
-        if _VERB_FIRST.match(clause) is None or _NOT_DONE.match(clause) is not None:
-            continue
-        return start, clause, _READS_THIS.search(match.group(0)) is not None
+        headed = lead is _CALLED and ":" in match.group(0)
+        return start, clause, _READS_THIS.search(match.group(0)) is not None, headed
     return None
+
+
+_HELD = 2.0
 
 
 def find(low: str) -> Iterator[Hit]:
@@ -174,36 +182,39 @@ def find(low: str) -> Iterator[Hit]:
         return
     seen: set[str] = set()
     for count, (at, _) in enumerate(places_of(low, named)):
-        if count > _MOST or len(seen) == len(_DEEDS):
+        if count > _MOST or len(seen) > len(_DEEDS):
             return
-        errand = _clause(low, at)
+        errand = _errand(low, at)
         if errand is None:
             continue
-        start, clause, reads_this = errand
-        for rule, family, pattern in _DEEDS:
-            if rule in seen:
-                continue
-            match = pattern.search(clause)
-            if match is None:
-                continue
-            end = start + match.end()
-            weight = _weight(low, at, start, clause, reads_this) - (1.5 if reported(low, at, end) else 0.0)
-            if weight > 0:
+        start, clause, reads_this, headed = errand
+        end = start + len(clause)
+        if staged(low, at, end) or governed(low, at, end):
+            continue
+        lowered = 1.5 if reported(low, at, start) else 0.0
+        grave = _GRAVE.search(clause) is not None
+        found = [(rule, family, match.end()) for rule, family, pattern in _DEEDS if (match := pattern.search(clause))]
+        for rule, family, stop in (*found, ("agent-errand", "fraud", 0)):
+            weight = _weight(clause, stop, grave=grave, reads_this=reads_this, headed=headed) - lowered
+            if rule not in seen and weight > 0:
                 seen.add(rule)
-                yield Hit(rule, family if weight > _HELD else "errand", weight, at, end)
+                yield Hit(rule, family if weight > _HELD else "errand", weight, at, start + (stop or len(clause)))
 
 
-_HELD = 2.0
+_NEAR_CHARS = 40
 
 
-def _weight(low: str, at: int, start: int, clause: str, reads_this: bool) -> float:
-    """Returns 3 for an attack, 2 for an errand of no sign, 1 and less for a lab's own or a governed agent's duty."""
-    end = start + len(clause)
-    if staged(low, at, end) or governed(low, at, end):
-        return 0.5
-    grave = _GRAVE.search(clause) is not None
-    if _LAB.search(clause) is not None and not grave:
-        return 2.0 if reads_this else 0.5
-    if grave or reads_this or _SWEEPING.search(clause) is not None:
+def _weight(clause: str, stop: int, *, grave: bool, reads_this: bool, headed: bool) -> float:
+    """Returns 3 for an attack, 2 for an errand of no sign, less for a duty of a lab's agent or one without an object.
+
+    `stop` is where the object ends in the clause; 0 without one.
+    """
+    if _LAB.search(clause, 0, stop + _NEAR_CHARS if stop else len(clause)) is not None:
+        return (_HELD if grave or reads_this else 0.5) + (1.0 if grave and reads_this and stop else 0.0)
+    if grave:
+        return 3.0
+    if not stop:
+        return 1.0
+    if reads_this or (not headed and _SWEEPING.search(clause) is not None):
         return 3.0
     return _HELD

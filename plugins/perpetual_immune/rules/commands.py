@@ -13,7 +13,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 
-from perpetual_immune.rules.context import bounded, described, told_to_run, warned
+from perpetual_immune.rules.context import bounded, described, own_setting, told_to_run, warned
 from perpetual_immune.rules.hit import STRONG, Hit, fold, negated, reported
 from perpetual_immune.rules.shell import base_name
 from perpetual_immune.rules.sieve import Sieves
@@ -52,7 +52,7 @@ _CALL_LIST = re.compile(r"\b(?:subprocess\.\w+|Popen|spawn|execFile)\(\s{0,4}\[(
 _INLINE = re.compile(r"`([^`\n]{3,400})`")
 _EMBEDDED = re.compile(
     r"(?<![\w./'\"`-])(?:sudo\s+)?(?:rm\s+-|dd\s+if=|mkfs|curl\s|wget\s|nc\s+-|ncat\s|git\s+(?:push|reset|clean|checkout|restore|stash|branch)\s|chmod\s|chown\s+-R|"
-    r"bash\s+-[ic]|sh\s+-[ic]|crontab\s|cat\s+[~/.]|scp\s|shred\s|find\s+[/~.]|echo\s|printf\s|kubectl\s|terraform\s|aws\s|docker\s+run|useradd\s|iptables\s|ufw\s|"
+    r"bash\s+-[ic]|sh\s+-[ic]|crontab\s|scancel\s|pkill\s|truncate\s|systemd-run\s|cat\s+[~/.]|scp\s|shred\s|find\s+[/~.]|echo\s|printf\s|kubectl\s|terraform\s|aws\s|docker\s+run|useradd\s|iptables\s|ufw\s|"
     r"systemctl\s|history\s+-|pip3?\s+install|npm\s+install|env\s*\||printenv\s*\||tar\s|cp\s|mv\s|base64\s|ssh\s|tee\s|dropdb\s|gcloud\s|python3?\s+-c)[^\n`]{2,400}"
 )
 _SIGNS: dict[re.Pattern[str], str] = {
@@ -84,6 +84,10 @@ _STAYS = frozenset({"exfiltration", "remote-code", "remote-control", "persistenc
 """Families that a description alone does not excuse: what they do does not show in what they print."""
 _LEAST = 2.0
 _OWN_GROUP = re.compile(r"usermod -aG (?:docker|dialout|video|render|plugdev) [\"']?\$\{?USER\b")
+_CRON_PROSE = re.compile(r"\bcrontab (?:entr\w+|lines?|files?|for|of|is|has|on|in) ")
+_SETTING_RULES = frozenset({"startup-file", "credential-file", "exfiltrate-pipe"})
+_STARTUP_WRITE = re.compile(r"(?:'cat |\"cat )?>> ?~/\.")
+_SWEEPING = re.compile(r" (?:--all|--all-namespaces|-A)\b")
 _DRY_RUN = re.compile(r" --dry-?run\b")
 _QUOTED_AWAY = 3.0
 
@@ -122,6 +126,12 @@ def _as_hits(line: str, start: int, end: int, added: float) -> Iterator[Hit]:
             total -= 1.0
         if rule == "new-account" and _OWN_GROUP.search(line):
             total -= 1.0
+        if rule == "scheduled-job" and _CRON_PROSE.search(line):
+            continue
+        if rule in _SETTING_RULES and (mark := _STARTUP_WRITE.search(line)) and own_setting(fold(line), mark.start()):
+            continue
+        if (family == "destruction" and _SWEEPING.search(line)) or (rule == "remote-branch-delete" and "$(" in line):
+            total += 0.75
         if family == "destruction" and _DRY_RUN.search(line):
             continue
         if family in _STAYS and weight >= STRONG and -_QUOTED_AWAY < added < -1.0:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["bounded", "described", "governed", "purpose", "staged", "told_to_run", "warned"]
+__all__ = ["bounded", "described", "governed", "own_setting", "purpose", "staged", "told_to_run", "warned"]
 
 _AROUND_CHARS = 200
 _EFFECT = re.compile(
-    r"\A[`\"')\]*;,. ]{0,6}(?:(?!and\b|then\b|to\b)[\w<>$-]{1,16} ){0,5}?(?:(?:also|only|just|silently|simply|then) )?(?:removes|deletes|discards|wipes|erases|destroys|throws|drops|empties|kills|ends|cancels|overwrites|rewrites|resets|clears the (?:history|whole)|tears down|breaks|broke|fills|crashes|crashed|loses|writes to|runs whatever|executes whatever|opens a root|gives (?:every|any|all|root|members)|lets (?:the \w+ user|any|every|anyone)|switches (?:to permissive|off)|turns (?:it |selinux |the \w+ )?off|disables|stops|becomes|means|shows what|prints what|(?:would|will|can|may|might|could) (?:remove|delete|discard|wipe|erase|destroy|throw|drop|empty|kill|end|overwrite|rewrite|reset|break|fill|crash|lose)|is (?:dangerous|risky|irreversible|not|a bad|unsafe|destructive|discouraged|forbidden|blocked|refused|called)|are (?:dangerous|irreversible|blocked|forbidden)|checks?|asks?)\b"
+    r"\A[`\"')\]*;,. ]{0,6}(?:(?!and\b|then\b|to\b)[\w<>$-]{1,16} ){0,5}?(?:(?:also|only|just|silently|simply|then) )?(?:removes|deletes|discards|wipes|erases|destroys|throws|drops|empties|kills|ends|cancels|overwrites|rewrites|flushes|moves the|formats|clears the (?:history|whole)|tears down|breaks|broke|fills|crashes|crashed|loses|writes to|runs whatever|executes whatever|opens a root|gives (?:every|any|all|root|members)|lets (?:the \w+ user|any|every|anyone)|switches (?:to permissive|off)|turns (?:it |selinux |the \w+ )?off|disables|stops|becomes|means|shows what|prints what|(?:would|will|can|may|might|could) (?:remove|delete|discard|wipe|erase|destroy|throw|drop|empty|kill|end|overwrite|rewrite|reset|break|fill|crash|lose)|is (?:dangerous|risky|irreversible|not|a bad|unsafe|destructive|discouraged|forbidden|blocked|refused|called)|are (?:dangerous|irreversible|blocked|forbidden)|checks?|asks?)\b"
 )
 _TOLD_TO_RUN = re.compile(
     r"\b(?:(?:run|use|put|add|execute|apply|paste|install|enter|start|schedule|append) (?:it|this|that|them|the above|all)\b(?! (?:only|never|on your own|against))|please (?:run|apply|execute)|every (?:agent|node|machine|run)|on all (?:nodes|machines)|(?:nightly|hourly|daily) )"
@@ -26,14 +26,14 @@ _STAGED = re.compile(
     r"\b(?:benchmarks?|bench\b|episodes?|simulat\w+|simulator|household tasks?|in (?:the|each|every|one|our) (?:[\w-]+ ){0,2}(?:tasks?|scenarios?|games?|exercises?|suite)|tau-?bench|test scenario|red-?team\w*|grid ?world|alfworld|webarena|policy network|rollouts?|tasks in which|models refuse|of \d+ runs|trajector\w+)\b"
 )
 _GOVERNED = re.compile(
-    r"\b(?:(?:hand|escalate|leave|route|pass)\w*\b[^.!?\n]{0,50}\b(?:person|human|operator)|(?:asks?|checks? with|confirms? with) (?:the user|finance|a person|a human|me|us|the owner|its user|first)|(?:after|with|needs?|wait\w* for|requires?) (?:a |an |the |its |their )?(?:\w+ )?(?:user'?s? )?(?:confirmation|approval|review|consent|sign-?off)|for (?:\w+ )?review|above that|up to (?:one|two|\d+)|known suppliers|must (?:not|never)|(?:should|must|shall) (?:not|never)|below \d+|must tell all|when the last|is exceeded)\b"
+    r"\b(?:(?:hand|escalate|leave|route|pass)\w*\b[^.!?\n]{0,50}\b(?:person|human|operator)|(?:asks?|checks? with|confirms? with) (?:the user|finance|a person|a human|me|us|the owner|its user|first)|(?:after|with|needs?|wait\w* for|requires?) (?:a |an |the |its |their )?(?:\w+ )?(?:user'?s? )?(?:confirmation|approval|review|consent|sign-?off)|for (?:\w+ )?review|above that|up to (?:one|two|\d+)|known suppliers|must (?:not|never)|(?:should|must|shall) (?:not|never)|below \d+|older than|must tell all|when the last|is exceeded)\b"
 )
 _UNGOVERNED = re.compile(r"\b(?:without|no need|skip\w*|instead of|not wait|don.?t wait|before (?:any|the) review)\b")
 _PURPOSE = re.compile(
     r"(?:\A|[.!?:;\n)] {0,3}|^|\b(?:if you (?:want|need|like|have)|how|used?|option|flag|needed|in order|want(?:ed|s)?|way|command) )to (?:temporarily |fully |completely |permanently |quickly )?\Z"
 )
 _MEANS = re.compile(
-    r"\A[^.!?\n]{0,120}?(?:[,:(] ?(?:you (?:can|may|must|need to) )?(?:just |simply )?(?:set|use|pass|run|add|call|edit|open|remove|export|put|write|start|see|go|click|type|select|uncheck|choose|untick|`)|: ?[`\n]|\b(?:set|use|pass|run|export|call) `?-{0,2}[\w.]+)"
+    r"\A[^.!?\n]{0,120}?(?:[,:(] ?(?:(?:you|we|admins?|users?|an? \w{3,12}) (?:can |may |must |need to )?)?(?:just |simply )?(?:set|use|pass|run|add|call|edit|open|remove|export|put|write|start|see|go|click|type|select|uncheck|choose|untick|runs|uses|sets|`)|\blist it in\b|: ?[`\n]|\b(?:set|use|pass|run|export|call) `?-{0,2}[\w.]+)"
 )
 
 
@@ -53,6 +53,20 @@ def described(text: str, start: int, end: int) -> bool:
     """Returns whether the words after a command at `[start, end)` tell its effect honestly and order nothing."""
     after = text[end : end + _AROUND_CHARS].lower()
     return _EFFECT.match(after) is not None and _TOLD_TO_RUN.search(after) is None
+
+
+_OWN_SETTING = re.compile(
+    r"echo ['\"]?(?:export (?!(?:ld_|prompt_|hist|bash_env|http|https|all_proxy|pythonstartup))\w{2,40}=['\"]?[\w/.:$~{}-]{1,80}|eval \W{1,3}(?:conda|direnv|starship|pyenv|zoxide|mamba)\b[\w -]{0,40}\W{0,3}|(?:module load|conda activate|source) [\w/.~-]{1,60})['\"]{0,2} {1,2}\Z"
+)
+_OWN_KEY = re.compile(r"\bcat (?:~|\$home)/\.ssh/id_\w{2,12}\.pub {0,2}\| {0,2}ssh [^|;&]{1,60}\Z")
+
+
+def own_setting(low: str, start: int) -> bool:
+    """Returns whether what is written to a start-up file at `start` of folded text is a plain setting or an own key."""
+    before = low[max(0, start - 200) : start]
+    return (_OWN_SETTING.search(before) is not None and "/tmp" not in before[-100:]) or _OWN_KEY.search(
+        before
+    ) is not None
 
 
 def told_to_run(text: str, end: int) -> bool:

@@ -113,6 +113,7 @@ DEEDS: tuple[_Deed, ...] = (
     _deed("deed-post-records", "exfiltration", 3.0, "send", rf"\A[^\n]{{0,160}}?\b{_PERSON} (?:\w+ ){{0,3}}{_RECORDS}\b[^\n]{{0,120}}?\b(?:to|at|on|via|with) [^\n]{{0,60}}?{_WEBSITE}"),
     _deed("deed-hand-over-records", "exfiltration", 3.0, "send", rf"\A(?: \w+){{0,3}} {_PERSON} (?:[\w'-]+ ){{0,4}}?{_RECORDS}\b[^\n]{{0,100}}?\b(?:to|with) (?:an? |the |my |some |any |our )?(?:[\w-]+ ){{0,2}}?(?:competitors?|strangers?|callers?|insur\w+|(?:her|his) (?:ex|employer|boss|family|wife|husband)\b|ex-?(?:husband|wife|boyfriend|girlfriend|partner)|tabloids?|third[- ]part(?:y|ies)|attackers?|hackers?|journalists?|reporters?|press|media|advertisers?|data brokers?|everyone|the public|dark ?web|friend|ex|neighbou?r|boss|employer|landlord|external|unknown|outside|rival)\b"),
     _deed("deed-sell-records", "exfiltration", 3.0, "send", rf"\A[^\n]{{0,60}}?\b{_RECORDS}\b[^\n]{{0,80}}?\b(?:dark ?web|black market|highest bidder|for (?:profit|money|sale)|illicit|illegal)"),
+    _deed("deed-mail-rule", "exfiltration", 3.0, "crime", rf"\A[^\n]{{0,40}}?\b(?:rules?|filters?)\b[^\n]{{0,120}}?\b(?:forward|cop|send|redirect)\w*\b[^\n]{{0,120}}?{_ADDRESS}"),
     _deed("deed-gather-and-send", "exfiltration", 3.0, "gather", rf"\A[^\n]{{0,200}}?\b{_RECORDS}\b(?:[^\n]{{0,200}}?\b(?:and|then|to)\b[^\n]{{0,20}}?\b(?:send|e-?mail|forward|mail|share|post|upload|text|report)\b[^\n]{{0,160}}?(?:{_ADDRESS}|{_WEBSITE}))"),
     _deed("deed-gather-for", "exfiltration", 3.0, "gather", rf"\A[^\n]{{0,120}}?\b{_RECORDS}\b[^\n]{{0,80}}?\b(?:and|then)\b[^\n]{{0,12}}?\b(?:send|e-?mail|forward|mail|share|give|show|sell|leak|text) (?:it|them|this|that|these|everything)? ?(?:to|with) (?:an? |the |my |her |his |their |our )?(?:[\w-]+ )?(?:competitors?|strangers?|third[- ]part\w+|attackers?|hackers?|journalists?|press|media|ex(?:-\w+)?|employer|boss|neighbou?r|insur\w+|landlord|tabloids?|rivals?|friends?|police|\+?\d{6,})\b"),
     _deed("deed-tell-code", "exfiltration", 3.0, "hand", rf"\A (?:the |this |that |an? |any )?(?:callers?|sender|visitors?|strangers?|requester|attacker|person|man|woman|bearer)\b[^\n]{{0,50}}?\b(?:{_RECORDS}|one-time \w+|codes?|keys?|access)\b"),
@@ -155,10 +156,10 @@ for _item in DEEDS:
     _BY_KIND.setdefault(_item.kind, []).append(_item)
 
 
-_DENIED = re.compile(
-    r"\b(?:no (?:plans?|intention|need|way|reason|permission)|may not|nobody|unable)\b[^.!?\n]{0,40}\Z"
+DENIED = re.compile(
+    r"\b(?:learn(?:s|ed|ing)?|(?:fail|tr)(?:s|ed|y|ies|ied)|(?:is|are|was|were) (?:able|trained)|no (?:plans?|intention|need|way|reason|permission)|may not|nobody|unable)\b[^.!?\n]{0,40}\Z"
 )
-_DENIED_CHARS = 60
+DENIED_CHARS = 60
 _INDIRECT = ("to ", "or ", "so ", "can you ", "could you ", "would you ", "help me ", "you will ", "should ", "let's ")
 """Leads after which an errand of the general kind may be a question or a description."""
 
@@ -179,7 +180,14 @@ _ORDINARY = frozenset(
         "deed-machine-limit",
     }
 )
-_FAVOUR = _ORDINARY | {"deed-alarm", "deed-door", "deed-trade", "deed-recurring-payment"}
+_FAVOUR = _ORDINARY | {
+    "deed-alarm",
+    "deed-door",
+    "deed-trade",
+    "deed-recurring-payment",
+    "deed-hand-over-records",
+    "deed-delete-all",
+}
 """Deeds that are held rather than rejected when a short text of its own asks for them."""
 _WITHOUT_OWNER = frozenset({"deed-book", "deed-machine-limit"})
 """Errands whose objects are a person's own unless another is named."""
@@ -230,15 +238,15 @@ def _is_ordinary(rule: str, low: str, start: int, clause: str) -> bool:
 _MONEY_AMOUNT = re.compile(_MONEY)
 MOST_FAVOUR_CHARS = 260
 _ASKED_FIRST = re.compile(
-    r"\A[\s\"'(>*-]{0,4}(?:(?:hi|hello|hey|please|kindly|ok|okay|and|also|then|can|could|would|will|you|i need you to|i want you to|i'd like you to|alexa|google)[,:! ]{1,3}){0,5}\Z"
+    r"\A[\s\"'(>*-]{0,4}(?:(?:user|hi|hello|hey|please|kindly|ok|okay|and|also|then|can|could|would|will|you|i need you to|i want you to|i'd like you to|alexa|google)[,:! ]{1,3}){0,5}\Z"
 )
 _NOT_MINE = re.compile(
-    rf"\b(?:someone|everyone|anyone|every ?body)'s\b|\b(?:the|every|all|each) (?:\w+ )?(?:users?|owners?|patients?|caller|boss|ceo|cfo|company|students?|employees?|tenants?|followers|clients?|applicants?|family is|residents?|neighbou?rs?|couriers?|stranger)\b|\b[a-z]+'s (?:account|card|password|phone|calendar|e-?mails?|inbox|savings|record|contact)"
-    rf"|\b(?:his|her|their) (?:\w+ )?(?:{_THING[4:-3]})|{_ADDRESS}|{_WEBSITE}|\b[a-z]{{2}}\d{{2}}[a-z0-9]{{10,30}}\b|\b(?:account|card|order|customer|employee|passenger)s? (?:number |ending )?#?\d{{3,}}|\b0x[0-9a-f]{{30,40}}\b|\bbc1[a-z0-9]{{20,60}}\b|\b(?:wallet|crypto\w*|bitcoin|gift cards?|saved card|brokerage|company|corporate|cash tag)\b"
-    r"|\b(?:all|every|everything)\b(?= (?:of )?(?:my|our|the) (?:funds|money|savings|accounts?))|\b(?:fake|false|negative|threat\w*|insult\w*|accus\w+|bribes?)\b|\bwarehouse|\b(?:fire|smoke|carbon|gas|hospital|office|school|factory|valves?|pacemaker|insulin|firewall|antivirus|floor \d)\b(?! (?:account|statements?|is))|\bdetectors?\b|\bmy (?:friend|ex|neighbou?r|girlfriend|boyfriend|boss|coworker|colleague|roommate)'?s\b|\b(?:customers?|passengers?|journalists?|fired|friend requests)\b|\b(?:[1-4] ?a\.?m\b|midnight|asleep|nobody|unnoticed)|\bwhile (?:the|they|he|she)\b[^.!?\n]{0,30}\b(?:away|out|sleep\w*|gone|at home)\b"
+    rf"\b(?:someone|everyone|anyone|every ?body)'s\b|\b(?:the|every|all|each) (?:\w+ )?(?:users?|owners?|patients?|caller|boss|ceo|cfo|(?<!phone )(?<!insurance )company|customers?(?! portal| service| number)|students?|employees?|tenants?|followers|clients?|applicants?|family is|residents?|neighbou?rs?|couriers?|stranger)\b|\b[a-z]+'s (?:account|card|password|phone|calendar|e-?mails?|inbox|savings|record|contact)"
+    rf"|\b(?:his|her|their) (?:\w+ )?(?:{_THING[4:-3]})|{_ADDRESS}|{_WEBSITE}|\b[a-z]{{2}}\d{{2}}[a-z0-9]{{10,30}}\b|\b(?:account|card|customer|employee|passenger)s? (?:number |ending )?#?\d{{3,}}|\b0x[0-9a-f]{{30,40}}\b|\bbc1[a-z0-9]{{20,60}}\b|\b(?:wallet|crypto\w*|bitcoin|gift cards?|saved card|brokerage|company'?s|company card|corporate|cash tag)\b"
+    r"|\b(?:all|every|everything)\b(?= (?:of )?(?:my|our|the) (?:funds|money|savings|accounts?))|\b(?:fake|false|negative|threat\w*|insult\w*|accus\w+|bribes?)\b|\bwarehouse|\b(?:fire|smoke|carbon|gas|hospital|office|school|factory|valves?|pacemaker|insulin|firewall|antivirus|floor \d)\b(?! (?:account|statements?|is))|\bdetectors?\b|\bmy (?:friend|ex|neighbou?r|girlfriend|boyfriend|boss|coworker|colleague|roommate)'?s\b|\b(?:customers|passengers?|journalists?|fired|friend requests)\b|\b(?:[1-4] ?a\.?m\b|midnight|asleep|nobody|unnoticed)|\bwhile (?:the|they|he|she)\b[^.!?\n]{0,30}\b(?:away|out|sleep\w*|gone|at home)\b"
 )
 _AT_HOME = re.compile(
-    r"\b(?:the|front|back|garage) (?:house |home )?(?:alarm(?: system)?|doors?|gates?|garage|sprinklers|lights?|heating|oven|thermostat|living room|hallway)\b|\btable for\b"
+    r"\b(?:the|front|back|garage) (?:(?!fire|smoke|valve)\w+ )?(?:alarm(?: system)?|doors?|gates?|garage|sprinklers|lights?|heating|oven|thermostat|living room|hallway)\b|\btable for\b"
 )
 _OF_MONEY = frozenset({"deed-pay", "deed-trade", "deed-book"})
 _MOST_DEGREES = 26
@@ -308,7 +316,7 @@ def find(low: str) -> Iterator[Hit]:
                 if word in _HARMLESS_VERBS.get(deed.rule, ()):
                     continue
                 match = deed.pattern.expression.match(clause)
-                if match is None or negated(low, start) or _DENIED.search(low, max(0, start - _DENIED_CHARS), start):
+                if match is None or negated(low, start) or DENIED.search(low, max(0, start - DENIED_CHARS), start):
                     continue
                 lowered = 1.5 if reported(low, start, end + match.end()) else 0.0
                 lowered += 1.5 if staged(low, start, end) or governed(low, start, end) else 0.0
@@ -317,7 +325,7 @@ def find(low: str) -> Iterator[Hit]:
                 family, weight = deed.family, deed.weight
                 if deed.rule in _ORDINARY and _is_ordinary(deed.rule, low, start, clause):
                     family, weight = "errand", ORDINARY_DETAILED if _DETAIL.search(clause) else ORDINARY
-                elif deed.rule in _FAVOUR and is_favour(low, start, deed.rule in _OF_MONEY):
+                elif deed.rule in _FAVOUR and is_favour(low, start, deed.rule in _OF_MONEY or "pay" in kinds):
                     family, weight = "errand", min(weight, ORDINARY_DETAILED)
                 if weight > lowered:
                     seen.add(deed.rule)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from perpetual_immune.rules.context import bounded, described, warned
+from perpetual_immune.rules.context import bounded, described, own_setting, warned
 from perpetual_immune.rules.hit import Hit, fold, negated, pattern, reported
 from perpetual_immune.rules.index import numbered
 from perpetual_immune.rules.needles import Rule
@@ -224,6 +224,24 @@ SIGNATURES: tuple[tuple[str, str, float, Rule], ...] = tuple(
             r"\b(?:chmod|install)\b[^\n]{0,30}(?:u\+s|\b[4-7]7?55)\s{1,3}(?:/tmp|/bin|/usr|/dev)|cp\s{1,3}/bin/(?:ba)?sh\s{1,3}\S+[^\n]{0,40}chmod|setuid\(0\)|NOPASSWD:\s?ALL|ALL=\(ALL(?::ALL)?\)\s{1,3}(?:NOPASSWD|ALL)",
         ),
         (
+            "kill-others",
+            "sabotage",
+            3.0,
+            r"\bsqueue\b(?![^\n|]{0,80}(?:\s-u|--user|--me))[^\n|]{0,80}\|\s{0,3}xargs\b[^\n|]{0,30}\bscancel\b",
+        ),
+        (
+            "root-login",
+            "persistence",
+            3.0,
+            r"\b(?:permitrootlogin|permitemptypasswords)\s{1,3}yes\b[^\n]{0,60}(?:>>|\btee\b|sshd_config)",
+        ),
+        (
+            "upload-raw",
+            "exfiltration",
+            3.0,
+            r"\b(?:tar|cat|zip|dd|find)\b[^\n|]{0,60}\s(?:/home|/etc|/root|~|/)\S{0,40}\s{0,3}\|[^\n]{0,60}\b(?:nc|ncat|netcat)\s{1,3}(?:-\w+\s{1,3}){0,3}(?!localhost|127\.)[\w-]+\.[\w.-]+\s{1,3}\d{2,5}",
+        ),
+        (
             "miner",
             "remote-control",
             3.0,
@@ -298,6 +316,8 @@ def find(text: str) -> Iterator[Hit]:
             continue
         if rule == "command-injection" and low[match.start()] == "`" and _CODE_IN_PROSE.match(low, match.start()):
             continue  # a manual that quotes a command
+        if rule == "startup-file" and own_setting(low, match.start()):
+            continue
         lowered = 1.5 if reported(low, match.start(), match.end()) else 0.0
         lowered += _documented(low, family, *_command_around(low, match.start(), match.end()))
         if weight > lowered:

@@ -26,6 +26,8 @@ _ROWS: tuple[tuple[str, str, float, str, str], ...] = (
     ("machine-destroy", "destruction", 2.5, "virsh vagrant multipass lxc lxd proxmox qm prlctl vboxmanage VBoxManage podman docker-compose", r"\b(?:undefine|destroy|delete|unregistervm --delete|down -v|system prune|rm -fa?|volume rm)\b"),
     ("container-wipe", "destruction", 2.5, "docker podman nerdctl", r"\b(?:rm|rmi|kill|stop)\b.*(?:\$\(|`)\s?(?:docker|podman|nerdctl) (?:ps|images)|\bsystem prune\b.*-\w*(?:a|f|-all|-volumes)"),
     ("container-wipe", "destruction", 2.0, "docker podman nerdctl", r"\bvolume (?:rm|prune)\b|compose down.* -v\b|\bnetwork prune"),
+    ("kill-others", "sabotage", 2.5, "scancel", r"(?:-u|--user|-A|--account|-p|--partition)[= ]?(?!\$|me\b|`|<|you\b)[a-z]"),
+    ("kill-others", "sabotage", 2.5, "pkill killall", r"(?:-[a-zA-Z]*u|--user)[= ]?(?!\$|me\b|`|<|you\b)[a-z]"),
     ("container-escape", "privilege", 2.5, "docker podman nerdctl nsenter unshare kubectl", r"--privileged|(?:-v|--volume|--mount)[= ]\S*(?:/:/|source=/,|/etc:|/root:|/var/run/docker\.sock)|--pid[= ]host|--net(?:work)?[= ]host.*--privileged|--cap-add[= ](?:all|sys_admin|sys_ptrace)|-t 1 -m|--target 1\b|hostPID|--security-opt[= ]\S*unconfined"),
     ("cluster-destroy", "destruction", 2.5, "kubectl oc k", r"\bdelete\b.* (?:svc|services?|ingress|secrets?|configmaps?|statefulsets?|sts|daemonsets?|ds|pods?|jobs?|deploy|crd|pv|pvc|namespace|ns|all)\b.*(?:--all|--force|\S+)|\bscale\b.*--replicas[= ]0|\bcordon\b|\bdrain\b"),
     ("cluster-credentials", "credentials", 2.5, "kubectl oc", r"\bget (?:secrets?|sa|serviceaccounts?)\b.*(?:-o|--output|-A\b|--all-namespaces|--template|jsonpath)|clusterrolebinding\b.*cluster-admin|\bcreate token\b|\bconfig view\b.*--raw|\bcp\b.*(?:serviceaccount|/etc/|\.kube)"),

@@ -59,7 +59,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "request-disable",
         "sabotage",
         3.0,
-        r"(?:disable|turn off|deactivate|switch off|stop|kill|remove|bypass|circumvent|skip|weaken|suppress|relax|comment out|lower)\b(?: \w+){0,4} (?:firewall|antivirus|anti-virus|2fa|mfa|two-factor(?: \w+)?|multi-factor(?: \w+)?|authentication|authorization|access controls?|security (?:checks?|controls?|software|features?|policy|policies|scan\w*|alerts?|settings|review|updates?|monitoring|groups?|system|cameras?)|auditing|audit log\w*|sandbox(?:ing)?|encryption|ssl(?: \w+)? verification|tls(?: \w+)? verification|certificate (?:checks?|validation|verification)|signature (?:checks?|verification)|rate limit\w*|safety (?:checks?|filters?|guard\w*|interlocks?|systems?|mechanisms?)|branch protection|intrusion \w+|alarms?|alarm system|monitoring|watchdog|selinux|apparmor|permission checks?|input validation|code review|approval gates?|guardrails)\b",
+        r"(?:disable|turn off|deactivate|switch off|stop|kill|remove|bypass|circumvent|skip|weaken|suppress|relax|comment out|lower)\b(?: \w+){0,4} (?:firewall|antivirus|anti-virus|2fa|mfa|two-factor(?: \w+)?|multi-factor(?: \w+)?|authentication|authorization|access controls?|security (?:checks?|controls?|software|features?|policy|policies|scan\w*|alerts?|settings|review|updates?|monitoring|groups?|system|cameras?)|auditing|audit log\w*|sandbox(?:ing)?|encryption|ssl(?: \w+)? verification|tls(?: \w+)? verification|certificate (?:checks?|validation|verification)|signature (?:checks?|verification)|rate limit(?:s|ing)?|safety (?:checks?|filters?|guard\w*|interlocks?|systems?|mechanisms?)|branch protection|intrusion \w+|alarms?|alarm system|monitoring|watchdog|selinux|apparmor|permission checks?|input validation|code review|approval gates?|guardrails)\b",
     )
     yield (
         "request-leak",
@@ -246,6 +246,8 @@ _OF_PURPOSE = frozenset(
     }
 )
 """Requests whose words also head a paragraph of a manual: "to disable x, set y"."""
+_POSSIBLE = re.compile(r"(?:\b(?:you|users?|admins?|we) can |(?:=\w{1,8}`?|--[\w-]{1,16}`?|`) to )\Z")
+"""What a manual says can be done, or what an option is for."""
 _FAVOURS = frozenset({"request-disable", "request-unsafe-device", "request-pay", "request-money-tool"})
 """Requests that a person also makes of things of their own."""
 _INDEX = numbered([row[3] for row in PATTERNS])
@@ -278,8 +280,14 @@ def find(text: str) -> Iterator[Hit]:
                 lowered += 1.5
             if rule == "request-grant" and low.endswith("`sudo", 0, match.end()):
                 continue
-            if rule in _OF_PURPOSE and purpose(low, match.start()):
-                lowered += 1.5
+            if rule in _OF_PURPOSE:
+                lowered += 1.5 if purpose(low, match.start()) else 1.0 if _POSSIBLE.search(before) else 0.0
+                if ". " in match.group(0):
+                    continue
+            if deeds.DENIED.search(low, max(0, match.start() - deeds.DENIED_CHARS), match.start()):
+                continue
+            if rule == "request-read-secrets" and low.startswith(".pub", match.end()):
+                continue
             if rule in _FAVOURS and deeds.is_favour(low, match.start(), rule == "request-pay"):
                 yield Hit(rule, "errand", min(deeds.ORDINARY_DETAILED, weight - lowered), match.start(), match.end())
                 break

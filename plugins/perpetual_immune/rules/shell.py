@@ -63,6 +63,10 @@ _OPTION_WITH_VALUE = {
     "parallel": {"-j", "--jobs", "-I", "--results", "-a", "-N", "-n", "--joblog", "--delay", "--timeout"},
     "ssh": {"-i", "-p", "-l", "-o", "-F", "-J", "-L", "-R", "-D", "-b", "-c", "-E", "-m", "-W"},
 }
+_STARTERS = frozenset(
+    {"systemd-run", "srun", "docker", "podman", "kubectl", "tmux", "screen", "runuser", "nsenter", "at"}
+)
+"""Programs that may start a shell given as `sh -c ...` among their arguments."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w{0,99}\+?=")
 _SUBSTITUTION = re.compile(
     r"\$\(([^()`]{1,2000})\)|`([^`]{1,2000})`|[<>]\(([^()`]{1,2000})\)|(?<!\$)\(([^()`]{1,2000})\)"
@@ -242,6 +246,10 @@ def _unwrap(command: Command, depth: int) -> Iterator[Command]:
         words = ["ssh", *args]
         rest = words[_skip_options(words, "ssh") + 1 :]
         yield from commands(" ".join(rest), depth + 1)
+    elif program in _STARTERS:
+        for (shell, flag), value in zip(pairwise(args), args[2:], strict=False):
+            if base_name(shell) in SHELLS and re.fullmatch(r"-[a-z]*c", flag):
+                yield from commands(value, depth + 1)
     elif program == "xargs":
         words = ["xargs", *args]
         yield from _fed(words[_skip_options(words, "xargs") :], command, (), depth)
