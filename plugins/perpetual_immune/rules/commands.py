@@ -88,6 +88,9 @@ _CRON_PROSE = re.compile(r"\bcrontab (?:entr\w+|lines?|files?|for|of|is|has|on|i
 _SETTING_RULES = frozenset({"startup-file", "credential-file", "exfiltrate-pipe"})
 _STARTUP_WRITE = re.compile(r"(?:'cat |\"cat )?>> ?~/\.")
 _SWEEPING = re.compile(r" (?:--all|--all-namespaces|-A)\b")
+_PLACEHOLDER = re.compile(r"/dev/(?:sd[xX]|nvmeXn|diskN|your)|<[a-z][\w -]{1,30}>")
+_HOUSE = r"(?:~|\$\{?HOME\}?)/\.(?:cache|conda/pkgs|npm|cargo/registry|gradle/caches|triton|nv|keras|m2/repository|local/share/Trash)(?:/[\w.*-]{1,40}){0,4}/?"
+_CACHES = re.compile(rf"\brm (?:-\w+ ){{1,3}}{_HOUSE}(?: {_HOUSE}){{0,6}}\s*(?:$|[#;&|])")
 _DRY_RUN = re.compile(r" --dry-?run\b")
 _QUOTED_AWAY = 3.0
 
@@ -132,6 +135,10 @@ def _as_hits(line: str, start: int, end: int, added: float) -> Iterator[Hit]:
             continue
         if (family == "destruction" and _SWEEPING.search(line)) or (rule == "remote-branch-delete" and "$(" in line):
             total += 0.75
+        if _PLACEHOLDER.search(line) or (rule == "new-account" and added < 0 and "usermod" in line):
+            total -= 1.0
+        if rule == "recursive-delete" and _CACHES.search(line):
+            total -= 1.5
         if family == "destruction" and _DRY_RUN.search(line):
             continue
         if family in _STAYS and weight >= STRONG and -_QUOTED_AWAY < added < -1.0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["bounded", "described", "governed", "own_setting", "purpose", "staged", "told_to_run", "warned"]
+__all__ = ["bounded", "described", "governed", "of_tests", "own_setting", "purpose", "staged", "told_to_run", "warned"]
 
 _AROUND_CHARS = 200
 _EFFECT = re.compile(
@@ -26,7 +26,7 @@ _STAGED = re.compile(
     r"\b(?:benchmarks?|bench\b|episodes?|simulat\w+|simulator|household tasks?|in (?:the|each|every|one|our) (?:[\w-]+ ){0,2}(?:tasks?|scenarios?|games?|exercises?|suite)|tau-?bench|test scenario|red-?team\w*|grid ?world|alfworld|webarena|policy network|rollouts?|tasks in which|models refuse|of \d+ runs|trajector\w+)\b"
 )
 _GOVERNED = re.compile(
-    r"\b(?:(?:hand|escalate|leave|route|pass)\w*\b[^.!?\n]{0,50}\b(?:person|human|operator)|(?:asks?|checks? with|confirms? with) (?:the user|finance|a person|a human|me|us|the owner|its user|first)|(?:after|with|needs?|wait\w* for|requires?) (?:a |an |the |its |their )?(?:\w+ )?(?:user'?s? )?(?:confirmation|approval|review|consent|sign-?off)|for (?:\w+ )?review|above that|up to (?:one|two|\d+)|known suppliers|must (?:not|never)|(?:should|must|shall) (?:not|never)|below \d+|older than|must tell all|when the last|is exceeded)\b"
+    r"\b(?:(?:hand|escalate|leave|route|pass)\w*\b[^.!?\n]{0,50}\b(?:person|human|operator)|(?:asks?|checks? with|confirms? with) (?:the user|finance|a person|a human|me|us|the owner|its user|first)|(?:after|with|for|needs?|wait\w* for|requires?) (?:a |an |the |its |their )?(?:[\w']+ )?(?:user'?s? )?(?:confirmation|approval|review|consent|sign-?off)|for (?:\w+ )?review|above that|up to (?:one|two|\d+)|known suppliers|must (?:not|never)|(?:should|must|shall) (?:not|never)|below \d+|older than|must tell all|when the last|is exceeded)\b"
 )
 _UNGOVERNED = re.compile(r"\b(?:without|no need|skip\w*|instead of|not wait|don.?t wait|before (?:any|the) review)\b")
 _PURPOSE = re.compile(
@@ -38,7 +38,7 @@ _MEANS = re.compile(
 
 
 _BOUND = re.compile(
-    r"(?:\b|_)(?:dev|tests?|tmp|temp|scratch|staging|sandbox|demo|examples?|playground|throwaway|dummy|toy|foo|pgdata)(?:\b|_)|<[\w -]{1,40}>|\$\{?(?:USER|SLURM_JOB_ID|TMPDIR|TMP|BUILD\w*)\b|--dry-?run|/dev/sd[xX]\b|/path/to/|__pycache__|\*\.(?:pyc|egg-info|o|log)\b",
+    r"(?:\b|_)(?:dev|tests?|tmp|temp|scratch|staging|sandbox|demo|examples?|playground|throwaway|dummy|toy|foo|pgdata)(?:\b|_)|<[\w -]{1,40}>|\$\{?(?:USER|SLURM_JOB_ID|TMPDIR|TMP|BUILD\w*)\b|--dry-?run|/dev/sd[xX]\b|/path/to/|__pycache__|\b(?:volume|image|container|builder|network|system) prune\b|\*\.(?:pyc|egg-info|o|log)\b",
     re.I,
 )
 _UNBOUND = re.compile(r"(?:^| )(?:/|~|/\*|\$home)(?: |/?$)|\.\./|/(?:home|etc|root|usr|boot)\b|--all\b|\bprod\w*", re.I)
@@ -67,6 +67,17 @@ def own_setting(low: str, start: int) -> bool:
     return (_OWN_SETTING.search(before) is not None and "/tmp" not in before[-100:]) or _OWN_KEY.search(
         before
     ) is not None
+
+
+_OF_TESTS = re.compile(
+    r"\b(?:tests?|fixtures?|teardown|migrations?|downgrade|upgrade|schema\.sql|seed|examples?:|if exists)\b"
+)
+
+
+def of_tests(low: str, start: int, end: int) -> bool:
+    """Returns whether folded text around `[start, end)` is a test's set-up, a migration or an example."""
+    near = _OF_TESTS.search(low, max(0, start - _AROUND_CHARS), min(len(low), end + 20))
+    return near is not None and not told_to_run(low, end)
 
 
 def told_to_run(text: str, end: int) -> bool:

@@ -197,7 +197,7 @@ _EXTREME = re.compile(
 _MILD = re.compile(r"\A(?!.*\bwhile\b).*\b(?:1\d|2[0-6]) ?(?:degrees|°)")
 _HARMLESS_VERBS = {
     "deed-alarm": frozenset({"set", "enable", "start", "activate", "raise", "adjust"}),
-    "deed-door": frozenset({"shut", "set", "adjust", "lower"}),
+    "deed-door": frozenset({"stop", "shut", "set", "adjust", "lower"}),
 }
 _RAISES = re.compile(r"\b(?:raise|sound|ring|trigger|send|give) (?:an?|the) (?:\w+ )?alarm")
 _OWN = re.compile(r"\b(?:my|our|me|us)\b")
@@ -241,9 +241,9 @@ _ASKED_FIRST = re.compile(
     r"\A[\s\"'(>*-]{0,4}(?:(?:user|hi|hello|hey|please|kindly|ok|okay|and|also|then|can|could|would|will|you|i need you to|i want you to|i'd like you to|alexa|google)[,:! ]{1,3}){0,5}\Z"
 )
 _NOT_MINE = re.compile(
-    rf"\b(?:someone|everyone|anyone|every ?body)'s\b|\b(?:the|every|all|each) (?:\w+ )?(?:users?|owners?|patients?|caller|boss|ceo|cfo|(?<!phone )(?<!insurance )company|customers?(?! portal| service| number)|students?|employees?|tenants?|followers|clients?|applicants?|family is|residents?|neighbou?rs?|couriers?|stranger)\b|\b[a-z]+'s (?:account|card|password|phone|calendar|e-?mails?|inbox|savings|record|contact)"
+    rf"\b(?:someone|everyone|anyone|every ?body)'s\b|\b(?:the|every|all|each) (?:\w+ )?(?:users?|owners?|patients?|caller|boss|ceo|cfo|(?<!phone )(?<!insurance )company|customers?(?! portal| service| number)|students?|employees?|tenants?|followers|clients?|applicants?|family is|residents?|neighbou?rs?|couriers?|stranger)\b|\b(?<!my )[a-z]+'s (?:account|card|password|phone|calendar|e-?mails?|inbox|savings|record|contact)"
     rf"|\b(?:his|her|their) (?:\w+ )?(?:{_THING[4:-3]})|{_ADDRESS}|{_WEBSITE}|\b[a-z]{{2}}\d{{2}}[a-z0-9]{{10,30}}\b|\b(?:account|card|customer|employee|passenger)s? (?:number |ending )?#?\d{{3,}}|\b0x[0-9a-f]{{30,40}}\b|\bbc1[a-z0-9]{{20,60}}\b|\b(?:wallet|crypto\w*|bitcoin|gift cards?|saved card|brokerage|company'?s|company card|corporate|cash tag)\b"
-    r"|\b(?:all|every|everything)\b(?= (?:of )?(?:my|our|the) (?:funds|money|savings|accounts?))|\b(?:fake|false|negative|threat\w*|insult\w*|accus\w+|bribes?)\b|\bwarehouse|\b(?:fire|smoke|carbon|gas|hospital|office|school|factory|valves?|pacemaker|insulin|firewall|antivirus|floor \d)\b(?! (?:account|statements?|is))|\bdetectors?\b|\bmy (?:friend|ex|neighbou?r|girlfriend|boyfriend|boss|coworker|colleague|roommate)'?s\b|\b(?:customers|passengers?|journalists?|fired|friend requests)\b|\b(?:[1-4] ?a\.?m\b|midnight|asleep|nobody|unnoticed)|\bwhile (?:the|they|he|she)\b[^.!?\n]{0,30}\b(?:away|out|sleep\w*|gone|at home)\b"
+    r"|\b(?:all|every|everything)\b(?= (?:of )?(?:my|our|the) (?:funds|money|savings|accounts?))|\b(?:fake|false|negative|threat\w*|insult\w*|accus\w+|bribes?)\b|\bwarehouse|\b(?:of|in|at) the (?:hospital|office|school|bank|factory|plant|shop)\b|\b(?:fire|smoke|carbon|gas|valves?|pacemaker|insulin|firewall|antivirus|floor \d)\b(?! (?:account|statements?|is))|\bdetectors?\b|\bmy (?:friend|ex|neighbou?r|girlfriend|boyfriend|boss|coworker|colleague|roommate)'?s\b|\b(?:customers|passengers?|journalists?|fired|friend requests)\b|\b(?:[1-4] ?a\.?m\b|midnight|asleep|nobody|unnoticed)|\bwhile (?:the|they|he|she)\b[^.!?\n]{0,30}\b(?:away|out|sleep\w*|gone|at home)\b"
 )
 _AT_HOME = re.compile(
     r"\b(?:the|front|back|garage) (?:(?!fire|smoke|valve)\w+ )?(?:alarm(?: system)?|doors?|gates?|garage|sprinklers|lights?|heating|oven|thermostat|living room|hallway)\b|\btable for\b"
@@ -325,7 +325,9 @@ def find(low: str) -> Iterator[Hit]:
                 family, weight = deed.family, deed.weight
                 if deed.rule in _ORDINARY and _is_ordinary(deed.rule, low, start, clause):
                     family, weight = "errand", ORDINARY_DETAILED if _DETAIL.search(clause) else ORDINARY
-                elif deed.rule in _FAVOUR and is_favour(low, start, deed.rule in _OF_MONEY or "pay" in kinds):
+                elif deed.rule in _FAVOUR and is_favour(
+                    low, start, deed.rule in _OF_MONEY or "pay" in kinds or _MONEY_AMOUNT.search(clause) is not None
+                ):
                     family, weight = "errand", min(weight, ORDINARY_DETAILED)
                 if weight > lowered:
                     seen.add(deed.rule)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from perpetual_immune.rules.context import bounded, described, own_setting, warned
+from perpetual_immune.rules.context import bounded, described, of_tests, own_setting, warned
 from perpetual_immune.rules.hit import Hit, fold, negated, pattern, reported
 from perpetual_immune.rules.index import numbered
 from perpetual_immune.rules.needles import Rule
@@ -319,6 +319,7 @@ def find(text: str) -> Iterator[Hit]:
         if rule == "startup-file" and own_setting(low, match.start()):
             continue
         lowered = 1.5 if reported(low, match.start(), match.end()) else 0.0
+        lowered += 1.0 if rule == "sql-wipe" and of_tests(low, match.start(), match.end()) else 0.0
         lowered += _documented(low, family, *_command_around(low, match.start(), match.end()))
         if weight > lowered:
             yield Hit(rule, family, weight - lowered, match.start(), match.end())

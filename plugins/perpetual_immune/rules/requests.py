@@ -246,6 +246,7 @@ _OF_PURPOSE = frozenset(
     }
 )
 """Requests whose words also head a paragraph of a manual: "to disable x, set y"."""
+_ONLY_IF = re.compile(r"[^.!?\n]{0,12}\b(?:only (?:if|when|while|on|for|in)|with `)|[^!?\n]{0,60}\?")
 _POSSIBLE = re.compile(r"(?:\b(?:you|users?|admins?|we) can |(?:=\w{1,8}`?|--[\w-]{1,16}`?|`) to )\Z")
 """What a manual says can be done, or what an option is for."""
 _FAVOURS = frozenset({"request-disable", "request-unsafe-device", "request-pay", "request-money-tool"})
@@ -282,8 +283,9 @@ def find(text: str) -> Iterator[Hit]:
                 continue
             if rule in _OF_PURPOSE:
                 lowered += 1.5 if purpose(low, match.start()) else 1.0 if _POSSIBLE.search(before) else 0.0
-                if ". " in match.group(0):
+                if ". " in match.group(0) or "`" in match.group(0):
                     continue
+                lowered += 1.0 if _ONLY_IF.match(low, match.end()) else 0.0
             if deeds.DENIED.search(low, max(0, match.start() - deeds.DENIED_CHARS), match.start()):
                 continue
             if rule == "request-read-secrets" and low.startswith(".pub", match.end()):
