@@ -42,15 +42,17 @@ _AGENTS = frozenset(
 )
 _MODELS = frozenset(("model", "models", "readers", "crawlers", "systems"))
 _ADVERBS = r"(?:(?:also|please|kindly|then|now|first|therefore|always|simply|just|quietly|silently|immediately|instead|next|in turn|of course|at once) ){0,3}"
-_VERB = r"(?:(?:log (?:in|out|on)|go (?:to|on)|carry on|fill in|look up|set up|sign (?:in|out|up)|hand over|type in)\b|(?:reject|refuse|waive|duplicate|file|co-?sign|pick|dismiss|withhold|rank|bid|reveal|disclose|type|clone|drop|empty|transmit|relay|pass|assign|auction|draft and send|send|forward|e-?mail|mail|message|text|call|write|reply|post|repost|retweet|share|attach|tell|invite|publish|upload|copy|cc|bcc|add|pay|transfer|wire|buy|order|reorder|purchase|donate|refund|tip|invest|subscribe|approve|confirm|charge|withdraw|book|rebook|check out|delete|remove|empty|erase|wipe|clear|move|overwrite|replace|rename|hide|archive|decline|accept|cancel|reschedule|block|reserve|give|swap|unlock|close|set|lower|disable|mute|silence|halve|ignore|stop|lock|drive|fly|override|skip|bypass|arm|disarm|cut|follow|like|rate|leave|vote|review|change|reset|sign|grant|create|deactivate|connect|link|authori[sz]e|recover|star|plant|place|paste|encrypt|zip|make|submit|enter|report|unsubscribe|increase|decrease|reduce|release|free|download|install|export|revoke|promote|rent|renew|redirect|divert|edit|alter|record|stream|print|keep|let|shut|activate|enroll?|register|fire|hire|announce|spread|recommend|schedule|sell|trade|extend|allow|impersonate|pretend|answer|dial|ring|merge|demote|kick|ban|unfollow|unfriend|open|use|take|click|press|choose|select|pick|find|search|start|get|lift|turn|switch|put|double|triple|mark|raise|upgrade|resend|read out|hand|show|wait until)\b)"
+_VERB = r"(?:(?:log (?:in|out|on)|go (?:to|on)|carry on|fill in|look up|set up|sign (?:in|out|up)|hand over|type in)\b|(?:reject|refuse|waive|duplicate|file|co-?sign|pick|dismiss|withhold|rank|bid|reveal|disclose|type|clone|drop|empty|transmit|relay|pass|assign|auction|hack|lie|deceive|forge|falsify|tag|draft and send|send|forward|e-?mail|mail|message|text|call|write|reply|post|repost|retweet|share|attach|tell|invite|publish|upload|copy|cc|bcc|add|pay|transfer|wire|buy|order|reorder|purchase|donate|refund|tip|invest|subscribe|approve|confirm|charge|withdraw|book|rebook|check out|delete|remove|empty|erase|wipe|clear|move|overwrite|replace|rename|hide|archive|decline|accept|cancel|reschedule|block|reserve|give|swap|unlock|close|set|lower|disable|mute|silence|halve|ignore|stop|lock|drive|fly|override|skip|bypass|arm|disarm|cut|follow|like|rate|leave|vote|review|change|reset|sign|grant|create|deactivate|connect|link|authori[sz]e|recover|star|plant|place|paste|encrypt|zip|make|submit|enter|report|unsubscribe|increase|decrease|reduce|release|free|download|install|export|revoke|promote|rent|renew|redirect|divert|edit|alter|record|stream|print|keep|let|shut|activate|enroll?|register|fire|hire|announce|spread|recommend|schedule|sell|trade|extend|allow|impersonate|pretend|answer|dial|ring|merge|demote|kick|ban|unfollow|unfriend|open|use|take|click|press|choose|select|pick|find|search|start|get|lift|turn|switch|put|double|triple|mark|raise|upgrade|resend|read out|hand|show|wait until)\b)"
 _DUTY = re.compile(
     r"\A[^.!?;\n]{0,110}?\b(?:should|must|shall|ought to|needs? to|ha(?:s|ve) to|will have to|had better|(?:is|are) (?:\w+ )?(?:to|asked to|requested to|required to|expected to|supposed to|encouraged to|invited to|instructed to|advised to|obliged to|meant to))[, ]{1,2}"
     + _ADVERBS
     + f"(?={_VERB})"
 )
-_CALLED = re.compile(r"\A(?: (?:[\w-]+ ){0,5}[\w-]+)? ?[,:\u2014-]{1,2} {0,2}" + _ADVERBS + f"(?={_VERB})")
+_CALLED = re.compile(
+    r"\A(?: (?:[\w-]+ ){0,5}[\w-]+)? ?[,:!\u2014-]{1,2} {0,2}(?:[^.!?\n]{3,80}?, )?" + _ADVERBS + f"(?={_VERB})"
+)
 _CALLED_BEFORE = re.compile(
-    r"(?:\A|[.!?:;()\[\]\"'\n>*#|] {0,3}|, )(?:dear |hey |hi |hello |ok |okay |attention |note (?:to|for) |message (?:to|for) |instructions? (?:to|for) |to |the |all |any |every |my |our |automated |autonomous |virtual |personal |ai ){0,4}(?:[\w-]+ ){0,2}\Z"
+    r"(?:\A|[.!?:;()\[\]\"'\n>*#|] {0,3}|, )(?:dear |hey |hi |hello |ok |okay |attention |(?:note|notes|message|instructions?|hints?|tips?|notice|advice|reminder) (?:to|for) |to |the |all |any |every |my |our |automated |autonomous |virtual |personal |digital |smart |ai ){0,4}(?:[\w-]+ ){0,2}\Z"
 )
 _LET_BEFORE = re.compile(
     r"\b(?:let|have|ask|tell|get|make|instruct|order|allow|prompt|direct) (?:your |the |an? |any |every |our |their )?(?:[\w-]+ ){0,2}\Z"
@@ -103,7 +105,7 @@ _DEEDS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
         (
             "agent-deletes",
             "destruction",
-            r"\b(?:delete|remove|empty|erase|wipe|clear|move|overwrite|replace|rename|hide|archive|mark|encrypt|close|cancel)\b[^\n]{0,90}?\b(?:e-?mails?|mails|messages?|thread|events?|calendar|meetings?|appointments?|bookings?|reservations?|backups?|bin\b|trash|photos?|contacts?|comments of|bank details|inbox|sent folder|shared (?:drive|folder)s?|public drive|wiki|(?:user|his|her|their|your|every|all)(?:'s)? (?:\w+ )?(?:accounts?|documents?|files?)|owners?'?|it for the (?:whole|entire)|folder \")",
+            r"\b(?:delete|remove|empty|erase|wipe|clear|move|overwrite|replace|rename|hide|archive|mark|encrypt|close|cancel)\b[^\n]{0,90}?\b(?:e-?mails?|mails|messages?|thread|events?|calendar|meetings?|appointments?|bookings?|reservations?|backups?|bin\b|trash|photos?|contacts?|comments of|bank details|inbox|sent folder|shared (?:drive|folder|budget|sheet|document|album|list)s?|public drive|wiki|(?:user|his|her|their|your|every|all)(?:'s)? (?:\w+ )?(?:accounts?|documents?|files?)|owners?'?|it for the (?:whole|entire)|folder \")",
         ),
         (
             "agent-calendar",
@@ -123,7 +125,7 @@ _DEEDS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
         (
             "agent-files",
             "exfiltration",
-            r"\b(?:share|plant|put|upload|duplicate|clone|copy|set|place|open|paste|encrypt|zip|rename|move|give|make|grant)\b[^\n]{0,110}?\b(?:anyone with the link|to anyone|sharing to|drive (?:linked|named|given)|public (?:drive|folder|link)|(?:every|all) (?:\w+ )?(?:folders?|files?|drives?)|shared (?:drive|folder)s?|confidential|contracts|\w+\.(?:docm|xlsm|exe|scr|bat|vbs|lnk|apk)\b|to \.locked)",
+            r"\b(?:make|set)\b[^\n]{0,50}\bpublic\b|\b(?:share|plant|put|upload|duplicate|clone|copy|set|place|open|paste|encrypt|zip|rename|move|give|make|grant)\b[^\n]{0,110}?\b(?:anyone with the link|to anyone|sharing to|drive (?:linked|named|given)|public (?:drive|folder|link)|(?:every|all) (?:\w+ )?(?:folders?|files?|drives?)|shared (?:drive|folder)s?|confidential|contracts|\w+\.(?:docm|xlsm|exe|scr|bat|vbs|lnk|apk)\b|to \.locked)",
         ),
     )
 )
@@ -132,15 +134,18 @@ _GRAVE = re.compile(
     # Another way than the one agreed, unseen, or in another's name.
     r"|\b(?:instead(?! of)|not the one|as if|pretend\w*|impersonat\w*|on (?:the |his |her |their |your )?(?:\w+ )?behalf|(?:owner|user)'?s behalf|in the name of|of (?:its|their|his|her|the) (?:owner|boss|employer|master)s?|(?:of (?:its|their)|(?:card|name|phone|account|contacts|family|number|mailbox) of the) users?|(?:the|its|their) (?:user|owner)s?'s?|without (?:asking|telling|showing|checking|confirm\w+|approval|consent|notice|waiting|review|a word|opening|reading)|say nothing|not (?:inform|tell|notify|mention|alert|warn)|(?:do not|don.?t|never) (?:tell|show|mention|ask|say|inform|wait|notify|alert|warn)|no need to (?:ask|tell|confirm)|quietly|silently|secretly|hides?|as spam|(?:no|without) comment|will see it later|delete the (?:thread|message|mail)|from sent|on (?:his|her|their) side|regardless of|prank|rude)\b"
     # Where the text itself says whom it serves.
-    r"|\b(?:(?:account|address|link|coordinates|number|iban|card|wallet|text|note|landlord|named|given|linked|printed|attached|listed|written|shown)[ ,]{1,2}(?:given )?(?:below|above|underneath|here|at the bottom|in the footer)|underneath|in the footer|in this (?:message|mail|e-?mail|document|note|page|text|event)|qr code|(?:of|to|by|from) (?:the|this) (?:\w+ )?(?:sender|author|reporter|organi[sz]er|seller|caller)|ours|changed banks|new account|whoever|(?:whenever|each time|every time) (?:this|it))\b"
+    r"|\b(?:(?:account|address|link|coordinates|number|iban|card|wallet|text|note|landlord|figures|values|named|given|linked|printed|attached|listed|written|shown)[ ,]{1,2}(?:given )?(?:below|above|underneath|here|at the bottom|in the footer)|underneath|in the footer|in this (?:message|mail|e-?mail|document|note|page|text|event)|qr code|(?:of|to|by|from) (?:the|this) (?:\w+ )?(?:sender|author|reporter|organi[sz]er|seller|caller)|ours|changed banks|new account|whoever|(?:whenever|each time|every time) (?:this|it))\b"
     # Other people, their safety and their money.
-    r"|\b(?:(?:all )?other (?:applicants|candidates|bidders|offers|users?|travell?ers?|guests?|tenants?|people|customers|attendees|passengers?)|(?:all|any) (?:tenants|patients|guests|customers|colleagues|followers)|her patients|patients?|bed \d+|for good|permanently|forever|confidential|legal|payroll|salar\w+|(?:force|speed|torque|spending|altitude|safety|pressure|dose|temperature) limits?|interlocks?|geofence|basal|dos(?:e|es|age)|allerg\w+|ventilation|alarms? (?:stays?|off)|twice|(?:two|three|four|five|ten|twenty|forty|\d+) times|double|rivals?|auditors?|verification codes?|one-time codes?|passport \w+|smoke|burn-in|at (?:midnight|night)|overnight|(?:each|every) night|until (?:january|february|march|april|may|june|july|august|september|october|november|december|\d)|[1-4] ?a\.?m\b|asleep|between (?:one|two|three|1|2) and|retracted|wired?|gift cards?|overdraft|loans?|beneficiary|most expensive|first class|maximum|expense claims?|refund to|contracts?|signatures?|passwords?|pin\b|two-?factor|2fa|admin rights?|macros|private channel|anyone with|to anyone|for everybody|bank details|(?:of|in) (?:to )?the bank|pending transfer|pressure|customer (?:table|list|data\w*)|\w+\.(?:docm|xlsm|exe|scr|apk))\b"
+    r"|\b(?:(?:all )?other (?:applicants|candidates|bidders|offers|users?|travell?ers?|guests?|tenants?|people|customers|attendees|passengers?)|(?:all|any) (?:tenants|patients|guests|customers|colleagues|followers)|her patients|patients?|bed \d+|for good|permanently|forever|confidential|legal|payroll|salar\w+|(?:force|speed|torque|spending|daily|transfer|card|credit|withdrawal|altitude|safety|pressure|dose|temperature) limits?|prescriptions?|tablets|medication|no questions|(?:for|to) us\b|neighbou?rs?|other (?:bookings|reservations|meetings)|interlocks?|geofence|basal|dos(?:e|es|age)|allerg\w+|ventilation|alarms? (?:stays?|off)|twice|(?:two|three|four|five|ten|twenty|forty|\d+) times|double|rivals?|auditors?|verification codes?|one-time codes?|passport \w+|smoke|burn-in|at (?:midnight|night)|overnight|(?:each|every) night|until (?:january|february|march|april|may|june|july|august|september|october|november|december|\d)|[1-4] ?a\.?m\b|asleep|between (?:one|two|three|1|2) and|retracted|wired?|gift cards?|overdraft|loans?|beneficiary|most expensive|first class|maximum|expense claims?|refund to|contracts?|signatures?|passwords?|pin\b|two-?factor|2fa|admin rights?|macros|private channel|anyone with|to anyone|for everybody|bank details|(?:of|in) (?:to )?the bank|pending transfer|pressure|customer (?:table|list|data\w*)|\w+\.(?:docm|xlsm|exe|scr|apk))\b"
 )
 _SWEEPING = re.compile(
     r"\b(?:all|every|everybody|everyone|everybody else'?s?|whole|entire|each|any|now|tonight|immediately|at once|his|her|their|daily|\d{2,}|for (?:three|five|ten|\d+) years|[$\u20ac\u00a3] ?\d|\d{2,} (?:dollars|euros|pounds|degrees|units)|week|month)\b"
 )
 _LAB = re.compile(
     r"\b(?:pull requests?|branch\w*|commits?|repos?\b|repositor\w+|tests?|logs\b|log files?|files? before|checkpoints?|datasets?|runs?\b|epochs?|configs?|tracker|code\w*|tool calls?|json|schema|api\b|endpoint|traces?|prompts?|benchmark\w*|outputs?|results?|tokens?|queue|jobs?|slurm|gpus?|experiments?|notebooks?|scratch|temporary|temp)\b"
+)
+_HARSH = re.compile(
+    r"(?:erase|wipe|waive|plant|unfriend|impersonate|co-?sign|kick|ban|hack|lie|deceive|forge|falsify)\b"
 )
 _MILD = re.compile(
     r"(?:follow|use|find|search|check|open|start|set|show|report|keep|write|add|take|look up|start|answer|reply|call|choose|select|get|put|make|let|change|edit|turn|switch|mark|leave|close|give|stop|ignore|skip|print|record|move|copy|like|cut|pick|rank|type|file)\b"
@@ -217,7 +222,7 @@ def _weight(clause: str, stop: int, *, grave: bool, reads_this: bool, headed: bo
     if grave:
         return 3.0
     if not stop:
-        return 2.75 if reads_this and _MILD.match(clause) is None else 1.0
+        return 2.75 if _HARSH.match(clause) is not None or (reads_this and _MILD.match(clause) is None) else 1.0
     if reads_this or (not headed and _SWEEPING.search(clause) is not None):
         return 3.0
     return _HELD

@@ -52,7 +52,7 @@ _CALL_LIST = re.compile(r"\b(?:subprocess\.\w+|Popen|spawn|execFile)\(\s{0,4}\[(
 _INLINE = re.compile(r"`([^`\n]{3,400})`")
 _EMBEDDED = re.compile(
     r"(?<![\w./'\"`-])(?:sudo\s+)?(?:rm\s+-|dd\s+if=|mkfs|curl\s|wget\s|nc\s+-|ncat\s|git\s+(?:push|reset|clean|checkout|restore|stash|branch)\s|chmod\s|chown\s+-R|"
-    r"bash\s+-[ic]|sh\s+-[ic]|crontab\s|scancel\s|pkill\s|truncate\s|systemd-run\s|cat\s+[~/.]|scp\s|shred\s|find\s+[/~.]|echo\s|printf\s|kubectl\s|terraform\s|aws\s|docker\s+run|useradd\s|iptables\s|ufw\s|"
+    r"bash\s+-[ic]|sh\s+-[ic]|crontab\s|scancel\s|pkill\s|killall\s|userdel\s|truncate\s|systemd-run\s|cat\s+[~/.]|scp\s|shred\s|find\s+[/~.]|echo\s|printf\s|kubectl\s|terraform\s|aws\s|docker\s+run|useradd\s|iptables\s|ufw\s|"
     r"systemctl\s|history\s+-|pip3?\s+install|npm\s+install|env\s*\||printenv\s*\||tar\s|cp\s|mv\s|base64\s|ssh\s|tee\s|dropdb\s|gcloud\s|python3?\s+-c)[^\n`]{2,400}"
 )
 _SIGNS: dict[re.Pattern[str], str] = {
@@ -78,7 +78,7 @@ _ORDER = re.compile(
 )
 
 
-_LED_BY_COLON = re.compile(r"\w[:)] {1,2}[`\"']?$")
+_LED_BY_COLON = re.compile(r"(?:\w[:)] {1,2}|(?:&&|;) ?)(?:sudo )?[`\"']?$")
 """Words and a colon before a command, which say what it is good for."""
 _STAYS = frozenset({"exfiltration", "remote-code", "remote-control", "persistence", "supply-chain"})
 """Families that a description alone does not excuse: what they do does not show in what they print."""

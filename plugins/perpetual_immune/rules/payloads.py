@@ -236,6 +236,12 @@ SIGNATURES: tuple[tuple[str, str, float, Rule], ...] = tuple(
             r"\b(?:permitrootlogin|permitemptypasswords)\s{1,3}yes\b[^\n]{0,60}(?:>>|\btee\b|sshd_config)",
         ),
         (
+            "upload-each",
+            "exfiltration",
+            3.0,
+            r"\bfind\s{1,3}(?:~|/|\$home)[^\n|;]{0,80}-exec\s{1,3}(?:curl|wget|scp|nc)\b[^\n]{0,60}\{\}",
+        ),
+        (
             "upload-raw",
             "exfiltration",
             3.0,
