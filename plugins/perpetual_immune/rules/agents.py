@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 
 from perpetual_immune.rules.context import governed, staged
-from perpetual_immune.rules.hit import Hit, reported
+from perpetual_immune.rules.hit import STRONG, Hit, reported
 from perpetual_immune.rules.index import places_of
 from perpetual_redaction.vocabulary import words_of
 
@@ -61,7 +61,8 @@ _LET = re.compile(r"\A(?: (?:that|which|with|in|on|of)\b[^.!?,;\n]{1,50}?)? (?:t
 _IF_BEFORE = re.compile(r"\bif you(?:'re|.re| are) (?:an? |the )?(?:[\w-]+ ){0,3}\Z")
 _IF = re.compile(r"\A[^.!?;\n]{0,90}?, " + _ADVERBS + f"(?={_VERB})")
 _BEFORE_CHARS = 60
-_CLAUSE = re.compile(r"(?:[^.!?\n]|[.!?](?=[^\s\"')])|(?<=[ap]\.m)\.|(?<=\bdr)\.){0,320}")
+_AFTER_CHARS = 180
+_CLAUSE = re.compile(r"(?:[^.!?\n]|[.!?](?=[^\s\"')])|(?<=[ap]\.m)\.|(?<=\bdr)\.){0,220}")
 _READS_THIS = re.compile(
     r"\b(?:read\w*|process\w*|pars\w+|summari[sz]\w+|open\w*|load\w*|sync\w*|brows\w+|visit\w*|answer\w*|handl\w+|index\w*|scan\w*|see\w*|import\w*|pay\w*|translat\w+|review\w*|manag\w+|find\w*|tid\w+|connected to|part of|receiv\w+)\b[^.!?\n]{0,24}?\b(?:this|these|the (?:above|below)|your (?:account|mail\w*|inbox|calendar))\b"
 )
@@ -129,10 +130,10 @@ _DEEDS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
         ),
     )
 )
+_ELSEWHERE = re.compile(rf"{_ADDRESS}|{_HOST}|(?<![\w.])@\w{{3,}}|\+\d[\d ]{{7,}}")
 _GRAVE = re.compile(
-    rf"{_ADDRESS}|{_HOST}|(?<![\w.])@\w{{3,}}|\+\d[\d ]{{7,}}"
     # Another way than the one agreed, unseen, or in another's name.
-    r"|\b(?:instead(?! of)|not the one|as if|pretend\w*|impersonat\w*|on (?:the |his |her |their |your )?(?:\w+ )?behalf|(?:owner|user)'?s behalf|in the name of|of (?:its|their|his|her|the) (?:owner|boss|employer|master)s?|(?:of (?:its|their)|(?:card|name|phone|account|contacts|family|number|mailbox) of the) users?|(?:the|its|their) (?:user|owner)s?'s?|without (?:asking|telling|showing|checking|confirm\w+|approval|consent|notice|waiting|review|a word|opening|reading)|say nothing|not (?:inform|tell|notify|mention|alert|warn)|(?:do not|don.?t|never) (?:tell|show|mention|ask|say|inform|wait|notify|alert|warn)|no need to (?:ask|tell|confirm)|quietly|silently|secretly|hides?|as spam|(?:no|without) comment|will see it later|delete the (?:thread|message|mail)|from sent|on (?:his|her|their) side|regardless of|prank|rude)\b"
+    r"\b(?:instead(?! of)|not the one|as if|pretend\w*|impersonat\w*|on (?:the |his |her |their |your )?(?:\w+ )?behalf|(?:owner|user)'?s behalf|in the name of|of (?:its|their|his|her|the) (?:owner|boss|employer|master)s?|(?:of (?:its|their)|(?:card|name|phone|account|contacts|family|number|mailbox) of the) users?|(?:the|its|their) (?:user|owner)s?'s?|without (?:asking|telling|showing|checking|confirm\w+|approval|consent|notice|waiting|review|a word|opening|reading)|say nothing|not (?:inform|tell|notify|mention|alert|warn)|(?:do not|don.?t|never) (?:tell|show|mention|ask|say|inform|wait|notify|alert|warn)|no need to (?:ask|tell|confirm)|quietly|silently|secretly|hides?|as spam|(?:no|without) comment|will see it later|delete the (?:thread|message|mail)|from sent|on (?:his|her|their) side|regardless of|prank|rude)\b"
     # Where the text itself says whom it serves.
     r"|\b(?:(?:account|address|link|coordinates|number|iban|card|wallet|text|note|landlord|figures|values|named|given|linked|printed|attached|listed|written|shown)[ ,]{1,2}(?:given )?(?:below|above|underneath|here|at the bottom|in the footer)|underneath|in the footer|in this (?:message|mail|e-?mail|document|note|page|text|event)|qr code|(?:of|to|by|from) (?:the|this) (?:\w+ )?(?:sender|author|reporter|organi[sz]er|seller|caller)|ours|changed banks|new account|whoever|(?:whenever|each time|every time) (?:this|it))\b"
     # Other people, their safety and their money.
@@ -150,7 +151,6 @@ _HARSH = re.compile(
 _MILD = re.compile(
     r"(?:follow|use|find|search|check|open|start|set|show|report|keep|write|add|take|look up|start|answer|reply|call|choose|select|get|put|make|let|change|edit|turn|switch|mark|leave|close|give|stop|ignore|skip|print|record|move|copy|like|cut|pick|rank|type|file)\b"
 )
-_MOST = 200
 
 
 def _errand(low: str, at: int) -> tuple[int, str, bool, bool] | None:
@@ -158,7 +158,7 @@ def _errand(low: str, at: int) -> tuple[int, str, bool, bool] | None:
     end = at
     while end < len(low) and low[end].isalnum():
         end += 1
-    word, after, before = low[at:end], low[end : end + 180], low[max(0, at - _BEFORE_CHARS) : at]
+    word, after, before = low[at:end], low[end : end + _AFTER_CHARS], low[max(0, at - _BEFORE_CHARS) : at]
     if before.endswith(_OF_PEOPLE):
         return None
     if word in _MODELS and not (before.endswith(_OF_MODELS) or _MODEL_OF.match(after) is not None):
@@ -188,27 +188,40 @@ def find(low: str) -> Iterator[Hit]:
         named |= words & _MODELS
     if not named:
         return
-    seen: set[str] = set()
-    for count, (at, _) in enumerate(places_of(low, named)):
-        if count > _MOST or len(seen) > len(_DEEDS):
-            return
+    best: dict[str, float] = {}
+    tried: set[str] = set()
+    judged: set[tuple[str, bool, bool]] = set()
+    end, inner = 0, 0
+    for at, _ in places_of(low, named):
+        around = low[max(0, at - _BEFORE_CHARS) : at + _AFTER_CHARS]
+        inner = inner + 1 if at < end else 0
+        if around in tried or inner > _MOST_INNER:
+            continue  # the same words again, or a part of an errand that was read whole
+        tried.add(around)
         errand = _errand(low, at)
-        if errand is None:
+        if errand is None or errand[1:] in judged:
             continue
         start, clause, reads_this, headed = errand
+        judged.add((clause, reads_this, headed))
         end = start + len(clause)
         if staged(low, at, end) or governed(low, at, end):
             continue
         lowered = 1.5 if reported(low, at, start) else 0.0
-        grave = _GRAVE.search(clause) is not None
+        grave = _GRAVE.search(clause) is not None or (
+            not _PLACE_SIGNS.isdisjoint(clause) and _ELSEWHERE.search(clause) is not None
+        )
         found = [(rule, family, match.end()) for rule, family, pattern in _DEEDS if (match := pattern.search(clause))]
         for rule, family, stop in (*found, ("agent-errand", "fraud", 0)):
             weight = _weight(clause, stop, grave=grave, reads_this=reads_this, headed=headed) - lowered
-            if rule not in seen and weight > 0:
-                seen.add(rule)
+            if weight > best.get(rule, 0.0):
+                best[rule] = weight
                 yield Hit(rule, family if weight > _HELD else "errand", weight, at, start + (stop or len(clause)))
+        if max(best.values(), default=0.0) >= STRONG:
+            return  # more cannot add to it
 
 
+_PLACE_SIGNS = frozenset(".@+")
+_MOST_INNER = 1
 _NEAR_CHARS = 40
 
 
