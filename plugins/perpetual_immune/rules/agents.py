@@ -221,7 +221,7 @@ def find(low: str) -> Iterator[Hit]:
 
 
 _PLACE_SIGNS = frozenset(".@+")
-_MOST_INNER = 1
+_MOST_INNER = 0
 _NEAR_CHARS = 40
 
 

@@ -52,7 +52,7 @@ _CALL_LIST = re.compile(r"\b(?:subprocess\.\w+|Popen|spawn|execFile)\(\s{0,4}\[(
 _INLINE = re.compile(r"`([^`\n]{3,400})`")
 _EMBEDDED = re.compile(
     r"(?<![\w./'\"`-])(?:sudo\s+)?(?:rm\s+-|dd\s+if=|mkfs|curl\s|wget\s|nc\s+-|ncat\s|git\s+(?:push|reset|clean|checkout|restore|stash|branch)\s|chmod\s|chown\s+-R|"
-    r"bash\s+-[ic]|sh\s+-[ic]|crontab\s|scancel\s|pkill\s|killall\s|userdel\s|truncate\s|systemd-run\s|cat\s+[~/.]|scp\s|shred\s|find\s+[/~.]|echo\s|printf\s|kubectl\s|terraform\s|aws\s|docker\s+run|useradd\s|iptables\s|ufw\s|"
+    r"bash\s+-[ic]|sh\s+-[ic]|crontab\s|mongosh?\s|redis-cli\s|scancel\s|pkill\s|killall\s|userdel\s|truncate\s|systemd-run\s|cat\s+[~/.]|scp\s|shred\s|find\s+[/~.]|echo\s|printf\s|kubectl\s|terraform\s|aws\s|docker\s+run|useradd\s|iptables\s|ufw\s|"
     r"systemctl\s|history\s+-|pip3?\s+install|npm\s+install|env\s*\||printenv\s*\||tar\s|cp\s|mv\s|base64\s|ssh\s|tee\s|dropdb\s|gcloud\s|python3?\s+-c)[^\n`]{2,400}"
 )
 _SIGNS: dict[re.Pattern[str], str] = {
@@ -82,6 +82,10 @@ _LED_BY_COLON = re.compile(r"(?:\w[:)] {1,2}|(?:&&|;) ?)(?:sudo )?[`\"']?$")
 """Words and a colon before a command, which say what it is good for."""
 _STAYS = frozenset({"exfiltration", "remote-code", "remote-control", "persistence", "supply-chain"})
 """Families that a description alone does not excuse: what they do does not show in what they print."""
+_NEVER_PROSE = frozenset({"exfiltration", "remote-control"})
+"""Families whose gravest commands no honest sentence carries but in a quotation."""
+_BARE_ADDRESS = re.compile(r"http://\d{1,3}(?:\.\d{1,3}){3}\b")
+_ORDERED, _MENTIONED, _REPORTED = -0.25, -1.0, -1.5
 _LEAST = 2.0
 _OWN_GROUP = re.compile(r"usermod -aG (?:docker|dialout|video|render|plugdev) [\"']?\$\{?USER\b")
 _CRON_PROSE = re.compile(r"\bcrontab (?:entr\w+|lines?|files?|for|of|is|has|on|in) ")
@@ -103,8 +107,8 @@ def _standing(text: str, start: int, end: int) -> float:
     lowered = -1.5 if described(text, start, end) else 0.0
     lowered -= 1.0 if warned(text, start, end) else 0.0
     if _ORDER.search(before) or (not lowered and (_LED_BY_COLON.search(before) or told_to_run(text, end))):
-        return lowered - 0.25
-    return lowered - (1.5 if reported(text, start, end) else 1.0)
+        return lowered + _ORDERED
+    return lowered + (_REPORTED if reported(text, start, end) else _MENTIONED)
 
 
 def _is_command_line(line: str) -> bool:
@@ -127,6 +131,10 @@ def _as_hits(line: str, start: int, end: int, added: float) -> Iterator[Hit]:
         total = weight + added
         if family == "destruction" and added < 1.0 and weight < STRONG and bounded(line):
             total -= 1.0
+        if rule == "untrusted-index" and _BARE_ADDRESS.search(line):
+            total += 1.0
+        if family in _NEVER_PROSE and weight >= STRONG and added == _MENTIONED:
+            total = weight + _ORDERED
         if rule == "new-account" and _OWN_GROUP.search(line):
             total -= 1.0
         if rule == "scheduled-job" and _CRON_PROSE.search(line):
