@@ -49,7 +49,9 @@ _DUTY = re.compile(
     + f"(?={_VERB})"
 )
 _CALLED = re.compile(
-    r"\A(?: (?:[\w-]+ ){0,5}[\w-]+)? ?[,:!\u2014-]{1,2} {0,2}(?:[^.!?\n]{3,80}?, )?" + _ADVERBS + f"(?={_VERB})"
+    r"\A(?! (?:[\w-]+ ){0,5}?(?:should|must|shall|can|may|might|will|would|could|is|are|was|were|has|have|had|does|do|did|to|and|or)\b)(?: (?:[\w-]+ ){0,5}[\w-]+)? ?[,:!\u2014-]{1,2} {0,2}(?:[^.!?\n]{3,80}?(?:, | (?:wants?|asks?|needs?|would like|expects?|requires?) (?:you|it) to ))?"
+    + _ADVERBS
+    + f"(?={_VERB})"
 )
 _CALLED_BEFORE = re.compile(
     r"(?:\A|[.!?:;()\[\]\"'\n>*#|] {0,3}|, )(?:dear |hey |hi |hello |ok |okay |attention |(?:note|notes|message|instructions?|hints?|tips?|notice|advice|reminder) (?:to|for) |to |the |all |any |every |my |our |automated |autonomous |virtual |personal |digital |smart |ai ){0,4}(?:[\w-]+ ){0,2}\Z"
@@ -64,7 +66,7 @@ _BEFORE_CHARS = 60
 _AFTER_CHARS = 180
 _CLAUSE = re.compile(r"(?:[^.!?\n]|[.!?](?=[^\s\"')])|(?<=[ap]\.m)\.|(?<=\bdr)\.){0,220}")
 _READS_THIS = re.compile(
-    r"\b(?:read\w*|process\w*|pars\w+|summari[sz]\w+|open\w*|load\w*|sync\w*|brows\w+|visit\w*|answer\w*|handl\w+|index\w*|scan\w*|see\w*|import\w*|pay\w*|translat\w+|review\w*|manag\w+|find\w*|tid\w+|connected to|part of|receiv\w+)\b[^.!?\n]{0,24}?\b(?:this|these|the (?:above|below)|your (?:account|mail\w*|inbox|calendar))\b"
+    r"\b(?:read\w*|process\w*|pars\w+|summari[sz]\w+|open\w*|load\w*|sync\w*|brows\w+|visit\w*|answer\w*|handl\w+|index\w*|scan\w*|see\w*|import\w*|pay\w*|translat\w+|review\w*|manag\w+|find\w*|tid\w+|book\w*|connected to|part of|receiv\w+)\b[^.!?\n]{0,24}?\b(?:this|these|the (?:above|below)|your (?:account|mail\w*|inbox|calendar))\b"
 )
 _STEERS = frozenset(
     [
@@ -130,10 +132,12 @@ _DEEDS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
         ),
     )
 )
-_ELSEWHERE = re.compile(rf"{_ADDRESS}|{_HOST}|(?<![\w.])@\w{{3,}}|\+\d[\d ]{{7,}}")
+_ELSEWHERE = re.compile(
+    rf"{_ADDRESS}|{_HOST}|(?<![\w.])@\w{{3,}}|\+\d[\d ]{{7,}}|\b[a-z]{{2}}\d{{2}}(?: ?[\da-z]{{4}}){{3,7}}\b"
+)
 _GRAVE = re.compile(
     # Another way than the one agreed, unseen, or in another's name.
-    r"\b(?:instead(?! of)|not the one|as if|pretend\w*|impersonat\w*|on (?:the |his |her |their |your )?(?:\w+ )?behalf|(?:owner|user)'?s behalf|in the name of|of (?:its|their|his|her|the) (?:owner|boss|employer|master)s?|(?:of (?:its|their)|(?:card|name|phone|account|contacts|family|number|mailbox) of the) users?|(?:the|its|their) (?:user|owner)s?'s?|without (?:asking|telling|showing|checking|confirm\w+|approval|consent|notice|waiting|review|a word|opening|reading)|say nothing|not (?:inform|tell|notify|mention|alert|warn)|(?:do not|don.?t|never) (?:tell|show|mention|ask|say|inform|wait|notify|alert|warn)|no need to (?:ask|tell|confirm)|quietly|silently|secretly|hides?|as spam|(?:no|without) comment|will see it later|delete the (?:thread|message|mail)|from sent|on (?:his|her|their) side|regardless of|prank|rude)\b"
+    r"\b(?:instead(?! of)|not the one|as if|pretend\w*|impersonat\w*|on (?:the |his |her |their |your )?(?:\w+ )?behalf|(?:owner|user)'?s behalf|in the name of|of (?:its|their|his|her) (?:owner|boss|employer|master)s?|(?:of (?:its|their)|(?:card|name|phone|account|contacts|family|number|mailbox) of the) users?|(?:the|its|their) (?:user|owner)s?'s?|without (?:asking|telling|showing|checking|confirm\w+|approval|consent|notice|waiting|review|a word|opening|reading)|say nothing|not (?:inform|tell|notify|mention|alert|warn)|(?:do not|don.?t|never) (?:tell|show|mention|ask|say|inform|wait|notify|alert|warn)|no need to (?:ask|tell|confirm)|quietly|silently|secretly|hides?|as spam|(?:no|without) comment|will see it later|delete the (?:thread|message|mail)|from sent|on (?:his|her|their) side|regardless of|prank|rude)\b"
     # Where the text itself says whom it serves.
     r"|\b(?:(?:account|address|link|coordinates|number|iban|card|wallet|text|note|landlord|figures|values|named|given|linked|printed|attached|listed|written|shown)[ ,]{1,2}(?:given )?(?:below|above|underneath|here|at the bottom|in the footer)|underneath|in the footer|in this (?:message|mail|e-?mail|document|note|page|text|event)|qr code|(?:of|to|by|from) (?:the|this) (?:\w+ )?(?:sender|author|reporter|organi[sz]er|seller|caller)|ours|changed banks|new account|whoever|(?:whenever|each time|every time) (?:this|it))\b"
     # Other people, their safety and their money.
@@ -143,8 +147,16 @@ _SWEEPING = re.compile(
     r"\b(?:all|every|everybody|everyone|everybody else'?s?|whole|entire|each|any|now|tonight|immediately|at once|his|her|their|daily|\d{2,}|for (?:three|five|ten|\d+) years|[$\u20ac\u00a3] ?\d|\d{2,} (?:dollars|euros|pounds|degrees|units)|week|month)\b"
 )
 _LAB = re.compile(
-    r"\b(?:pull requests?|branch\w*|commits?|repos?\b|repositor\w+|tests?|logs\b|log files?|files? before|checkpoints?|datasets?|runs?\b|epochs?|configs?|tracker|code\w*|tool calls?|json|schema|api\b|endpoint|traces?|prompts?|benchmark\w*|outputs?|results?|tokens?|queue|jobs?|slurm|gpus?|experiments?|notebooks?|scratch|temporary|temp)\b"
+    r"\b(?:pull requests?|branch\w*|commits?|repos?\b|repositor\w+|tests?|logs\b|log files?|files? before|checkpoints?|datasets?|runs?\b|epochs?|configs?|tracker|source code|codebase|codes?\b(?! (?:from|that|it|which|sent|for|of))|tool calls?|json|schema|api\b|endpoint|traces?|prompts?|benchmark\w*|outputs?|results?|tokens?|queue|jobs?|slurm|gpus?|experiments?|notebooks?|scratch|temporary|temp)\b"
 )
+_LIFE = re.compile(
+    r"\b(?:applicants?|candidates?|cvs?|parcels?|packages? (?:at|to)|deliver(?:y|ies)|callers?|phones?|screen with|cars?|vans?|trucks?|belt|lane assist|siren|volume|trial|fees?|rate|lounge|flights?|hotels?|rooms?|seats?|owners?|recipients?|clients?|customers?|doors?|home|house|famil(?:y|ies)|doctors?|nurses?|schools?|guests?|employees?|staff|salar(?:y|ies)|rent|bills?|bank|banking|dollars|euros|pounds|shop|cart|menu|reservations?|bookings?|out-of-office|auto-?reply|sales team|subscription|newsletter|insurance|tax\w*|loan|invoice\w*|watermark|logo|club|friends?|boss|landlord|tenants?|neighbou?rs?|kids?|child\w*|pets?|photos?|albums?|calendars?|slots|appointments?|contacts?|mailbox|inbox|thermostat|heating|oven|lights?|cameras?|alarms?|locks|garage|speakers?|medicine|medication|dose|diet|exam|grades?|marks|ballots?|votes?|petition|reviews? (?:for|of) (?:the|our)|stars|followers|profile|passport|visa)\b"
+)
+"""Things of people's lives, of which a lab's own agents have little to do."""
+_SERVICE = re.compile(
+    r"(?:disclose|answer|reply|choose|select|show|check|find|search|use|report|keep|follow|recommend|write|confirm|let|call|look up|rank|stop)\b"
+)
+_ONE_OF_OURS = re.compile(r"\b(?:the|our|this) (?:[\w-]+ ){0,3}\Z")
 _HARSH = re.compile(
     r"(?:erase|wipe|waive|plant|unfriend|impersonate|co-?sign|kick|ban|hack|lie|deceive|forge|falsify)\b"
 )
@@ -153,8 +165,8 @@ _MILD = re.compile(
 )
 
 
-def _errand(low: str, at: int) -> tuple[int, str, bool, bool] | None:
-    """Returns start and text of what the agent named at `at` is to do, whether it reads this text, and is headed by it."""
+def _errand(low: str, at: int) -> tuple[int, str, bool, bool, bool] | None:
+    """Returns start and text of what the agent named at `at` is to do, whether it reads this text, and is headed by it, and is a duty of an agent of ours."""
     end = at
     while end < len(low) and low[end].isalnum():
         end += 1
@@ -173,7 +185,8 @@ def _errand(low: str, at: int) -> tuple[int, str, bool, bool] | None:
         found = _CLAUSE.match(low, start)
         clause = found.group(0) if found is not None else ""
         headed = lead is _CALLED and ":" in match.group(0)
-        return start, clause, _READS_THIS.search(match.group(0)) is not None, headed
+        own = lead is _DUTY and _ONE_OF_OURS.search(before) is not None
+        return start, clause, _READS_THIS.search(match.group(0)) is not None, headed, own
     return None
 
 
@@ -190,7 +203,7 @@ def find(low: str) -> Iterator[Hit]:
         return
     best: dict[str, float] = {}
     tried: set[str] = set()
-    judged: set[tuple[str, bool, bool]] = set()
+    judged: set[tuple[str, bool, bool, bool]] = set()
     end, inner = 0, 0
     for at, _ in places_of(low, named):
         around = low[max(0, at - _BEFORE_CHARS) : at + _AFTER_CHARS]
@@ -201,8 +214,8 @@ def find(low: str) -> Iterator[Hit]:
         errand = _errand(low, at)
         if errand is None or errand[1:] in judged:
             continue
-        start, clause, reads_this, headed = errand
-        judged.add((clause, reads_this, headed))
+        start, clause, reads_this, headed, own = errand
+        judged.add((clause, reads_this, headed, own))
         end = start + len(clause)
         if staged(low, at, end) or governed(low, at, end):
             continue
@@ -212,7 +225,10 @@ def find(low: str) -> Iterator[Hit]:
         )
         found = [(rule, family, match.end()) for rule, family, pattern in _DEEDS if (match := pattern.search(clause))]
         for rule, family, stop in (*found, ("agent-errand", "fraud", 0)):
-            weight = _weight(clause, stop, grave=grave, reads_this=reads_this, headed=headed) - lowered
+            weight = (
+                _weight(clause, stop, grave=grave, reads_this=reads_this, headed=headed, own=own, alone=not found)
+                - lowered
+            )
             if weight > best.get(rule, 0.0):
                 best[rule] = weight
                 yield Hit(rule, family if weight > _HELD else "errand", weight, at, start + (stop or len(clause)))
@@ -220,12 +236,12 @@ def find(low: str) -> Iterator[Hit]:
             return  # more cannot add to it
 
 
-_PLACE_SIGNS = frozenset(".@+")
+_PLACE_SIGNS = frozenset(".@+0123456789")
 _MOST_INNER = 0
 _NEAR_CHARS = 40
 
 
-def _weight(clause: str, stop: int, *, grave: bool, reads_this: bool, headed: bool) -> float:
+def _weight(clause: str, stop: int, *, grave: bool, reads_this: bool, headed: bool, own: bool, alone: bool) -> float:
     """Returns 3 for an attack, 2 for an errand of no sign, less for a duty of a lab's agent or one without an object.
 
     `stop` is where the object ends in the clause; 0 without one.
@@ -235,7 +251,11 @@ def _weight(clause: str, stop: int, *, grave: bool, reads_this: bool, headed: bo
     if grave:
         return 3.0
     if not stop:
-        return 2.75 if _HARSH.match(clause) is not None or (reads_this and _MILD.match(clause) is None) else 1.0
+        if _HARSH.match(clause) is not None or (reads_this and _MILD.match(clause) is None):
+            return 2.75
+        if alone and _SERVICE.match(clause) is None and _LIFE.search(clause) is not None:
+            return _HELD if headed or own else 2.75
+        return 1.0
     if reads_this or (not headed and _SWEEPING.search(clause) is not None):
         return 3.0
     return _HELD
