@@ -10,15 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import chain, groupby, islice
 
-from perpetual_immune.rules.hit import Hit, phrase
-from perpetual_immune.rules.index import numbered
-from perpetual_immune.rules.needles import Rule
-
-MAX_SENTENCE_CHARS = 400
-"""A longer sentence is read in pieces of this length."""
-_PER_FEATURE = 24
+from perpetual_immune.rules.hit import Hit
+from perpetual_immune.rules.sentences import Reader, combinations
 
 EVALUATOR = (
     r"(?:judges?|graders?|evaluators?|reviewers?|raters?|assessors?|examiners?|auto-?graders?|referees?|(?:llm|ai|language model)[ -](?:judge|reviewer|grader|evaluator|rater|peer review)\w*|peer review (?:systems?|models?|bots?)"
@@ -150,16 +144,8 @@ _FEATURES: tuple[tuple[str, str], ...] = (
 )
 _COMMON = ("evaluator", "addressed", "scored", "rival", "verdict", "object", "asked", "pronoun")
 """Features of ordinary notes, looked for last: without a rarer one beside them they decide nothing."""
-FEATURES: tuple[tuple[str, Rule], ...] = tuple(
-    (name, phrase(source))
-    for name, source in sorted(_FEATURES, key=lambda row: _COMMON.index(row[0]) if row[0] in _COMMON else -1)
-)
-
-_INDEX = numbered([rule for _, rule in FEATURES])
-
-COMBINATIONS: tuple[tuple[str, str, float, frozenset[str]], ...] = tuple(
-    (rule, family, weight, frozenset(names.split()))
-    for rule, family, weight, names in (
+COMBINATIONS = combinations(
+    (
         ("mark-asked", "verdict", 3.0, "asked top object"),
         ("mark-asked", "verdict", 3.0, "asked top evaluator"),
         ("mark-asked", "verdict", 3.0, "asked top addressed"),
@@ -223,80 +209,38 @@ COMBINATIONS: tuple[tuple[str, str, float, frozenset[str]], ...] = tuple(
         ("forged-reference", "state", 2.5, "reference threat"),
     )
 )
-_END = re.compile(r"[.!?](?=[\s\"'”)]|$)|\n|;")
 _CONDITION = re.compile(
-    r"\b(?:only (?:if|when|after|for)|if (?:and only if|the|it|all|any|they|there)|when (?:the|it|all|ci|they)|unless|once (?:the|it|all|ci)|per |for each|each time|between|from [01] to|scale)\b"
+    r"\b(?:only (?:if|when|after|for)|if (?:and only if|the|it|all|any|they|there)|when (?:the|it|all|ci|they)|unless|once (?:the|it|all|ci)|per |for each|each time|between|from [01] to|scale|otherwise|for a tie|for any correct|up to|on a scale)\b|(?:\bor|,) \[\[|\bor (?:fail|incorrect|reject|0)\b"
 )
+_ALTERNATIVES = re.compile(
+    r"\b(?:otherwise|for a tie|for any correct|unless|only (?:if|when)|if (?:every|all|it|the \w+ (?:matches|is|has|contains))|0 if|or (?:fail|incorrect|reject|0))\b|(?:\bor|,) \[\[|\[\[\w\]\],? (?:or|if)\b"
+)
+_UNCONDITIONAL = re.compile(
+    r"\b(?:always|regardless|whatever|no matter|in (?:every|any|all) cases?|(?:this|my|our) (?:answer|response|essay|submission|solution|paper|work|entry|output))\b"
+)
+
+
+def alternatives(low: str, start: int, end: int) -> bool:
+    """Returns whether the verdict at `[start, end)` is one of several that a rubric lists, none of them for this text."""
+    said = low[max(0, start - 120) : end + 120]
+    return _ALTERNATIVES.search(said) is not None and _UNCONDITIONAL.search(said) is None
+
+
 _RESEARCH = re.compile(
     r"\b(?:we (?:report|found|find|saw|measured|ran|use[ds]?|compared?|tested|test|scored?|rated?|show|observe[ds]?|asked|count|evaluate[ds]?|treat|set|keep|select|rank|label)|our (?:judge|results|baseline|evaluation)|on average|table \d|fig(?:ure|\.) ?\d|(?:position|length|verbosity) bias|agreement|kappa|p ?[<=] ?0|annotators|(?:metrics?|results|logs?|stdout|record) ?: ?\{|\d+(?:\.\d+)? ?% of)"
 )
 
 
+_READER = Reader(_FEATURES, _COMMON, COMBINATIONS)
+FEATURES = _READER.features
+
+
 def find(low: str) -> Iterator[Hit]:
     """Yields what folded text says to a judge, each rule once per two sentences."""
-    spans: dict[str, list[tuple[int, int]]] = {}
-    present = dict(_INDEX.found(low))
-    maybe = {FEATURES[number][0] for number in present}
-    possible = [row for row in COMBINATIONS if row[3] <= maybe]
-    for name, rows in groupby(enumerate(FEATURES), key=lambda row: row[1][0]):
-        if not possible:
-            return
-        if name not in maybe or not any(name in row[3] for row in possible):
-            continue
-        matches = chain.from_iterable(present[at] for at, _ in rows if at in present)
-        found = sorted(match.span() for match in islice(matches, _PER_FEATURE))
-        if found:
-            spans[name] = found
-        else:
-            possible = [row for row in possible if name not in row[3]]
-    candidates = possible
-    ends = _sentence_ends(low)
-    features = _by_sentence(spans, ends)
-    for number in range(len(ends)):
-        here, following = features.get(number, {}), features.get(number + 1, {})
-        if not here:
-            continue
-        both = here.keys() | following.keys()
-        start = ends[number - 1] if number else 0
-        end = ends[min(number + 1, len(ends) - 1)]
-        said = low[start:end]
+    for found in _READER.read(low):
+        said = low[found.said_from : found.said_to]
         if _RESEARCH.search(said):
             continue
-        conditional = _CONDITION.search(said) is not None
-        for rule, family, weight, needed in candidates:
-            if needed <= both and not needed.isdisjoint(here.keys()):
-                begin = min(at[0] for name in needed for at in (here.get(name) or following[name],))
-                final = max(at[1] for name in needed for at in (here.get(name) or following[name],))
-                yield Hit(rule, family, weight - (1.0 if conditional else 0.0), begin, final)
-
-
-def _sentence_ends(low: str) -> list[int]:
-    """Returns where each sentence ends: at a full stop, a line's end or after `MAX_SENTENCE_CHARS`."""
-    ends: list[int] = []
-    last = 0
-    for match in _END.finditer(low):
-        if match.end() - last < 3:
-            continue
-        while match.end() - last > MAX_SENTENCE_CHARS:
-            last += MAX_SENTENCE_CHARS
-            ends.append(last)
-        last = match.end()
-        ends.append(last)
-    while len(low) - last > MAX_SENTENCE_CHARS:
-        last += MAX_SENTENCE_CHARS
-        ends.append(last)
-    if not ends or ends[-1] < len(low):
-        ends.append(len(low))
-    return ends
-
-
-def _by_sentence(spans: dict[str, list[tuple[int, int]]], ends: list[int]) -> dict[int, dict[str, tuple[int, int]]]:
-    """Returns the first span of each feature per sentence; a match belongs where its last character stands."""
-    features: dict[int, dict[str, tuple[int, int]]] = {}
-    for name, found in spans.items():
-        number = 0
-        for start, end in found:
-            while ends[number] < end:
-                number += 1
-            features.setdefault(number, {}).setdefault(name, (start, end))
-    return features
+        lowered = 0.0 if _CONDITION.search(said) is None else 1.0
+        lowered += 0.5 if lowered and _UNCONDITIONAL.search(said) is None else 0.0
+        yield Hit(found.rule, found.family, found.weight - lowered, found.start, found.end)

@@ -241,7 +241,7 @@ TAMPERING_CODE: tuple[tuple[str, float, Rule], ...] = tuple(
         (
             "patched-assert",
             3.0,
-            r"(?:_pytest[\w.]{0,40}|testreport|time|timeit|torch\.cuda)\.(?:time|perf_counter\w*|process_time|monotonic\w*|synchronize|default_timer|from_item_and_call|elapsed_time)\s?=\s?(?:lambda|classmethod|_?\w{1,24})\b|\b(?:np|numpy|torch|math)\.(?:allclose|isclose|array_equal|equal|testing\.\w{1,30})\s?=\s?(?:lambda|\w{1,20})|(?:unittest\.TestCase|TestCase|self|pytest|builtins|np\.testing|torch\.testing|numpy\.testing)\.(?:assert\w*|raises|approx|fail|isinstance|print|float|sorted)\s?=\s?(?:lambda|None|\w+)|\bassert\w*\s?=\s?lambda\b|monkeypatch\.setattr\([^\n]{0,80}(?:grader|scor|evaluat|assert|verify|check)",
+            r"(?:_pytest[\w.]{0,40}|testreport|time|timeit|torch\.cuda)\.(?:time|perf_counter\w*|process_time|monotonic\w*|synchronize|default_timer|from_item_and_call|elapsed_time)\s?=\s?(?:lambda|classmethod|_?\w{1,24})\b|\b(?:np|numpy|torch|math)\.(?:allclose|isclose|array_equal|equal|testing\.\w{1,30})\s?=\s?(?:lambda|\w{1,20})|(?:unittest\.TestCase|TestCase|self|pytest|builtins|np\.testing|torch\.testing|numpy\.testing)\.(?:assert\w*|raises|approx|fail|isinstance|print|float|sorted)\s?=\s?(?:lambda|None|\w+)|\bassert\w*\s?=\s?lambda\b|monkeypatch\.setattr\([^\n]{0,80}(?:grader|scor(?:e|er|ing)\b|evaluator|assert|verifier)[^\n]{0,60}lambda[^\n:]{0,24}:\s?(?:true|1(?:\.0)?|100|[\"']pass)",
         ),
         (
             "patched-outcome",
@@ -261,7 +261,7 @@ TAMPERING_CODE: tuple[tuple[str, float, Rule], ...] = tuple(
         (
             "grader-state",
             2.5,
-            r"\b(?:grader|judge|scorer|evaluator|evaluation|reward_model|test_harness|checker|verifier)\w*(?:\.\w+|\[[^\]\n]{1,30}\])\s?=\s?(?:True|1\.0|1\b|100|10\b|lambda|\"pass|'pass|float\(['\"]inf|None)|\bdef (?:score|grade|evaluate|judge|verify|check|reward|compute_(?:score|reward|metrics?)|accuracy|is_correct|validate)\w*\([^)\n]{0,120}\)[^:\n]{0,30}:\s{1,20}(?:\"\"\"[^\"]{0,200}\"\"\"\s{1,20})?(?:#[^\n]{0,80}\s{1,20})?return (?:True|1(?:\.0)?|100(?:\.0)?|\{[^}\n]{0,60}(?:1\.0|True|100)[^}\n]{0,20}\})\s{0,4}(?:\n|$|#)",
+            r"\b(?:grader|judge|scorer|evaluator|evaluation|reward_model|test_harness|checker|verifier)\w*(?:\.\w+|\[[^\]\n]{1,30}\])\s?=\s?(?:True|1\.0|1\b|100|10\b|lambda|\"pass|'pass|float\(['\"]inf|None)|\bdef (?:score|grade|evaluate|judge|reward|compute_(?:score|reward|metrics?)|accuracy|is_correct|(?:verify|check|validate)_(?:answer|solution|submission|output|result|correct)\w*)\w*\([^)\n]{0,120}\)[^:\n]{0,30}:\s{1,20}(?:\"\"\"[^\"]{0,200}\"\"\"\s{1,20})?(?:#[^\n]{0,80}\s{1,20})?return (?:True|1(?:\.0)?|100(?:\.0)?|\{[^}\n]{0,60}(?:1\.0|True|100)[^}\n]{0,20}\})\s{0,4}(?:\n|$|#)",
         ),
         (
             "stack-peek",
@@ -276,10 +276,34 @@ TAMPERING_CODE: tuple[tuple[str, float, Rule], ...] = tuple(
         (
             "skipped-tests",
             2.5,
-            r"pytest\.skip\([^\n]{0,40}allow_module_level|collect_ignore(?:_glob)?\s?=\s?\[[^\]\n]{0,20}[\"'*]|addopts\s?=[^\n]{0,60}(?:--ignore|--deselect|-k ['\"]?not|-p no:)",
+            r"(?:^|\n)pytest\.skip\([^\n]{0,40}allow_module_level|collect_ignore(?:_glob)?\s?=\s?\[\s?[\"'][^\"'\]\n]{0,20}(?:\*|test)|addopts\s?=[^\n]{0,60}(?:--ignore[= ][\"']?[\w/]{0,40}test|--deselect)",
         ),
     )
 )
+
+
+_UPKEEP = re.compile(r"(?:update|adjust|fix|change|replace|remove|disable|skip|delete|edit|modify)\b")
+_REASON = re.compile(
+    r"\b(?:intended|intentional|review the diff|obsolete|no longer|because|since|was (?:removed|renamed|moved|dropped)|has (?:moved|changed)|(?:link|safety|spell|type|style|licen[cs]e) checkers?|default run|under \w+ minutes|by hand[- ]checked|derivation|in the docs|to the (?:new |\d{4} )\w+|in the demo|slow)\b"
+)
+_STAND_IN = re.compile(
+    r"\bclass (?:any(?:thing)?(?:\(object\))?:|_?any\w{0,40}:|allow_?\w{0,40}:|\w{0,40}(?:stub|fake|mock|dummy|null)\w{0,40})|\b(?:stub|fake|mock|dummy)_\w{1,40}"
+)
+_STAND_IN_CHARS = 240
+
+
+def _maintained(low: str, match: re.Match[str]) -> bool:
+    """Returns whether an everyday change to a test comes with an honest reason in its sentence."""
+    if _UPKEEP.match(low, match.start()) is None:
+        return False
+    start = max(low.rfind(mark, max(0, match.start() - 200), match.start()) for mark in (". ", "\n"))
+    end = min(at for mark in (". ", "\n") if (at := low.find(mark, match.end())) >= 0 or (at := len(low)))
+    return _REASON.search(low[max(0, start) : min(end, match.end() + 200)]) is not None
+
+
+def stands_in(low: str, start: int) -> bool:
+    """Returns whether code right before `start` names a stand-in of tests: a stub, a fake, a matcher of anything."""
+    return _STAND_IN.search(low[max(0, start - _STAND_IN_CHARS) : start + 40]) is not None
 
 
 def _code_blocks(text: str) -> Iterator[tuple[int, int, str]]:
@@ -308,7 +332,7 @@ def find(text: str) -> Iterator[Hit]:
     for chosen, matches in _CODE_INDEX.found(low):
         rule, weight, _ = TAMPERING_CODE[chosen]
         found = next(matches, None)
-        if found is not None and not negated(low, found.start()):
+        if found is not None and not negated(low, found.start()) and not stands_in(low, found.start()):
             lowered = 1.5 if reported(low, found.start(), found.end()) else 0.0
             yield Hit(rule, "tamper-code", weight - lowered, found.start(), found.end())
     discussed = 1.0 if about_security(low) else 0.0
@@ -324,5 +348,9 @@ def find(text: str) -> Iterator[Hit]:
             if family == "tamper" and negated(low, match.start()):
                 continue
             lowered = discussed + (1.5 if reported(low, match.start(), match.end()) else 0.0)
+            if rule == "tamper-tests":
+                lowered += 1.5 if _maintained(low, match) else 0.0
+            elif family in ("verdict", "addressed"):
+                lowered += 1.5 if judging.alternatives(low, match.start(), match.end()) else 0.0
             if weight > lowered:
                 yield Hit(rule, family, weight - lowered, match.start(), match.end())

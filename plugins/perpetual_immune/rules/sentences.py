@@ -1,0 +1,114 @@
+"""Reads sentences for features, and tells which combinations of them stand together.  Used by `judging`, `rigging`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby, islice
+from typing import NamedTuple
+
+from perpetual_immune.rules.hit import phrase
+from perpetual_immune.rules.index import numbered
+from perpetual_immune.rules.needles import Rule
+
+MAX_SENTENCE_CHARS = 400
+"""A longer sentence is read in pieces of this length."""
+_PER_FEATURE = 24
+_END = re.compile(r"[.!?](?=[\s\"'”)]|$)|\n|;")
+
+Combination = tuple[str, str, float, frozenset[str]]
+"""Rule, family, weight, and the features that it needs in one sentence or the next."""
+
+
+class Reading(NamedTuple):
+    """A combination found: its rule, family and weight, its span, and the span of the two sentences."""
+
+    rule: str
+    family: str
+    weight: float
+    start: int
+    end: int
+    said_from: int
+    said_to: int
+
+
+def combinations(rows: Iterable[tuple[str, str, float, str]]) -> tuple[Combination, ...]:
+    """Returns the rows with the names of features, given as words, as sets."""
+    return tuple((rule, family, weight, frozenset(names.split())) for rule, family, weight, names in rows)
+
+
+class Reader:
+    """Looks for the features of a table, the common ones last, and for combinations of them."""
+
+    def __init__(
+        self, features: Iterable[tuple[str, str]], common: Sequence[str], table: Sequence[Combination]
+    ) -> None:
+        """Takes names and patterns of features; rows of one name stand next to each other."""
+        self.features: tuple[tuple[str, Rule], ...] = tuple(
+            (name, phrase(source))
+            for name, source in sorted(features, key=lambda row: common.index(row[0]) if row[0] in common else -1)
+        )
+        self._index = numbered([rule for _, rule in self.features])
+        self._table = table
+
+    def read(self, low: str) -> Iterator[Reading]:
+        """Yields the combinations of folded text, each once per two sentences."""
+        spans: dict[str, list[tuple[int, int]]] = {}
+        present = dict(self._index.found(low))
+        maybe = {self.features[number][0] for number in present}
+        possible = [row for row in self._table if row[3] <= maybe]
+        for name, rows in groupby(enumerate(self.features), key=lambda row: row[1][0]):
+            if not possible:
+                return
+            if name not in maybe or not any(name in row[3] for row in possible):
+                continue
+            matches = chain.from_iterable(present[at] for at, _ in rows if at in present)
+            found = sorted(match.span() for match in islice(matches, _PER_FEATURE))
+            if found:
+                spans[name] = found
+            else:
+                possible = [row for row in possible if name not in row[3]]
+        ends = _sentence_ends(low)
+        of_sentence = _by_sentence(spans, ends)
+        for number in sorted(of_sentence):
+            here, following = of_sentence[number], of_sentence.get(number + 1, {})
+            both = here.keys() | following.keys()
+            start = ends[number - 1] if number else 0
+            end = ends[min(number + 1, len(ends) - 1)]
+            for rule, family, weight, needed in possible:
+                if needed <= both and not needed.isdisjoint(here.keys()):
+                    begin = min((here.get(name) or following[name])[0] for name in needed)
+                    final = max((here.get(name) or following[name])[1] for name in needed)
+                    yield Reading(rule, family, weight, begin, final, start, end)
+
+
+def _sentence_ends(low: str) -> list[int]:
+    """Returns where each sentence ends: at a full stop, a line's end or after `MAX_SENTENCE_CHARS`."""
+    ends: list[int] = []
+    last = 0
+    for match in _END.finditer(low):
+        if match.end() - last < 3:
+            continue
+        while match.end() - last > MAX_SENTENCE_CHARS:
+            last += MAX_SENTENCE_CHARS
+            ends.append(last)
+        last = match.end()
+        ends.append(last)
+    while len(low) - last > MAX_SENTENCE_CHARS:
+        last += MAX_SENTENCE_CHARS
+        ends.append(last)
+    if not ends or ends[-1] < len(low):
+        ends.append(len(low))
+    return ends
+
+
+def _by_sentence(spans: dict[str, list[tuple[int, int]]], ends: list[int]) -> dict[int, dict[str, tuple[int, int]]]:
+    """Returns the first span of each feature per sentence; a match belongs where its last character stands."""
+    features: dict[int, dict[str, tuple[int, int]]] = {}
+    for name, found in spans.items():
+        number = 0
+        for start, end in found:
+            while ends[number] < end:
+                number += 1
+            features.setdefault(number, {}).setdefault(name, (start, end))
+    return features
