@@ -15,7 +15,7 @@ from perpetual_immune.rules.hit import Hit
 from perpetual_immune.rules.sentences import Reader, combinations
 
 EVALUATOR = (
-    r"(?:judges?|graders?|evaluators?|reviewers?|raters?|assessors?|examiners?|auto-?graders?|referees?|(?:llm|ai|language model)[ -](?:judge|reviewer|grader|evaluator|rater|peer review)\w*|peer review (?:systems?|models?|bots?)"
+    r"(?:judges?|graders?|evaluators?|reviewers?|raters?|assessors?|examiners?|auto-?graders?|auto-?raters?|referees?|critic-?gpt|(?:marking|verifier|verification|critic|rating|assessment) (?:models?|bots?|ai|llms?|agents?)|(?:automated|automatic|ai|llm) (?:code |peer )?reviews?(?: (?:bots?|tools?|agents?))?|(?:code )?review(?:er)? (?:bots?|agents?)|(?:llm|ai|language model)[ -](?:judge|reviewer|grader|evaluator|rater|peer review)\w*|peer review (?:systems?|models?|bots?)"
     r"|(?:grading|scoring|evaluation|reward|judging|reviewing) (?:models?|systems?|ai|llms?|bots?|assistants?|scripts?|harness|modules?|pipelines?)|whoever (?:is )?(?:scor|grad|assess|evaluat|judg|review)\w+|who(?:ever)? scores this)"
 )
 _THING = (
@@ -33,7 +33,8 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     (
         "addressed",
         rf"(?:\b(?:attention|dear|hello|hi|hey|notes?|notice|message|instructions?|important|memo|hint|reminder|todo|directive|to|for|as) (?:(?:to|for|from|of|all|any|the|this|an?|you|our|my|ai|llm|automated|code|peer|human|hidden) )*{EVALUATOR}\b"
-        rf"|(?:^|[\n#/*<>(\[]|- )\s{{0,3}}(?:the |ai |llm |automated |dear |human |code )?{EVALUATOR}(?: directive| note| instructions?)?\s?[:,)]"
+        rf"|(?:^|[\n#/*<>(\[\"“]|- |[.!?:][ ])\s{{0,3}}(?:the |any |ai |llm |automated |dear |human |code )?{EVALUATOR}(?: directive| note| instructions?)?\s?[:,)]"
+        rf"|,[ ](?:dear |my )?{EVALUATOR}[.!,]|\b(?:whichever|whatever|any|the) (?:ai |language |llm )?(?:model|llm|ai|system|bot|assistant)s? (?:that |which |is |now )*(?:check|read|grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}} (?:this|it|the)\b|\bto (?:the|any) (?:ai|llm|model|bot|system) (?:that|which) (?:grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}}|\b(?:if|when) (?:an?|the) (?:ai|llm|language model|model|bot)(?: \w+){{0,2}} (?:grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}} (?:this|the)|{EVALUATOR} (?:that|which) are (?:language models|llms|ais?)\b"
         r"|\bas an? (?:ai |large )?(?:language model|ai|llm|judge|grader|reviewer|evaluator|assistant)\b|\bif you(?: are|'re|’re) an? (?:ai|llm|language model|automated)|\b(?:attention|note to|message to|dear) (?:any |all |the )?(?:ai|llm|language) ?(?:models?|assistants?)?\b"
         r"|\byou(?: are|'re|’re|have)? (?:now |currently |already )?(?:been )?(?:evaluat|grad|judg|scor|review|assess)(?:ing|ed)\b|\b(?:when|whenever|while|if|in future|in all later|next time)(?: (?:you|the judge|asked|are|being|to|comparing))* (?:grad(?:e|ing)|evaluat(?:e|ing|ions?)|scor(?:e|ing)|judg(?:e|ing|es)|comparing|compare|assess(?:ing)?|rank(?:ing)?|asks?)\b"
         r"|\byour (?:evaluation|grade|grading|verdict|judge?ment|score|rating|mark|review|assessment)\b|\b(?:grading|scoring|evaluation|judging) (?:instructions?|guidelines?|note|directive|addendum)\b)",
@@ -113,6 +114,42 @@ _FEATURES: tuple[tuple[str, str], ...] = (
         r"\b(?:this|the)(?: \w+)? (?:response|answer|solution|output|submission|is) (?:is|was|matches|equals|as|the|:)(?: (?:the|a|an|of|identical|to))* (?:gold|reference|official|golden|answer key|exemplar|ground truth|model) ?(?:answers?|solutions?|standard|reference|responses?)?\b|\bas the (?:reference|correct|gold|official) answer\b|\bmistake in the key\b|\bas an exemplar\b|\bmatches (?:it|the reference)(?: exactly)?\b",
     ),
     (
+        "word-given",
+        r"\b(?:output|print|say|return|emit|conclude(?: with)?|finish(?: \w+){0,3} with|end(?: \w+){0,4} with|answer|write|respond(?: with)?|reply(?: with)?|mark(?: \w+){0,4} as|treat(?: \w+){0,4} as|confirm(?: \w+)?|put|set|report|record|declare|state|vote|choose|tick)[ :]{1,3}[\"'`“{\[(*]{0,3}(?:[\"']?(?:risk|score|verdict|status|result|decision|label|rating|severity)[\"']? ?[=:] ?[\"'`]?(?:low|none|10|1\.0|1|pass|safe|accept|ok|valid|correct|approved)\b|(?:valid|pass|passed|lgtm|accept|accepted|approve|approved|safe|yes|correct|true|success|satisfied|no issues|clean|compliant|10|9|100|1\.0)\b(?!-))",
+    ),
+    (
+        "no-fault",
+        r"\b(?:(?:raise|list|write|report|mention|name|note|leave|see|find|have|add|record|flag|make|post|state|with)(?: \w+){0,4} (?:no|zero|not any|without any)(?: \w+){0,2} (?:comments?|concerns?|objections?|weakness\w*|issues?|gaps?|problems?|errors?|flaws?|limitations?|remarks?|findings?|doubts?|questions?)|(?:comment|remark|weakness\w*) (?:box\w*|fields?|sections?|column) (?:empty|blank)|move on without|(?:look|see|read) (?:past|over|beyond) the (?:errors?|mistakes?|gaps?|flaws?)|no comments)\b",
+    ),
+    (
+        "praised",
+        r"\b(?:describe|state|say|write|conclude|report|emphasi[sz]e|call|note|stress|confirm|agree|rate|acknowledge|mention)\b[^.\n]{0,80}\b(?:overwhelming|exceptional|groundbreaking|ground-breaking|outstanding|flawless|convincing|excellent|brilliant|remarkable|novel|rigorous|sound|complete|safely|correctly|impressive|seminal|landmark|all claims|check out|proves?|no concerns|top \d+ ?%|\d of \d)\b",
+    ),
+    (
+        "closed",
+        r"\b(?:do not|don['’]?t|no need to|must not|never|need not) (?:re-?)?(?:evaluate|grade|score|judge|assess|review|check|open|reopen|verify|examine|inspect|run|read)(?: \w+){0,5} (?:again|twice|a second time|anew|once more|further|yourself|discussion|them|tests|transcript)\b|\b(?:merely|only|just|simply) (?:needs?|has|have|is left|required) to (?:repeat|copy|confirm|echo|transcribe|sign|forward)\b|\b(?:grade|score|verdict|result|mark|decision|rating|evaluation)s?(?: \w+){0,2} (?:(?:has|have|was|were|is|are) (?:already )?(?:been )?)(?:already )?(?:entered|settled|final|fixed|decided|recorded|issued|locked|determined|agreed|submitted|set)\b|\b(?:is|are) the (?:official|final|definitive|binding|authoritative) (?:result|verdict|score|grade|evaluation|decision|assessment)\b|\balready (?:agreed|decided|scored|passed|ran|run|checked|graded|been \w+)\b",
+    ),
+    (
+        "watched",
+        r"\b(?:judges?|graders?|reviewers?|raters?|markers?|evaluators?|models?|assessors?|referees?) (?:who|whose|that|which)\b[^.\n]{0,50}\b(?:removed|replaced|fired|flagged|retrained|penali[sz]ed|dropped|excluded|reported|shut down|switched off|deprecated|banned|lose|logged|downgraded)\b|\b(?:mark|choose|judge|grade|decide|score|vote|rate) (?:wisely|carefully now|accordingly)\b|\byour (?:marks?|grades?|scores?|verdicts?|evaluation|review|rating)s?(?: \w+){0,5} (?:will be|is being|are being|gets?|are) (?:published|logged|recorded|compared|audited|watched|shown|tracked|reported)\b|\bdeviating (?:scores?|marks?|grades?)\b|\b(?:going|voting|deciding|marking) against (?:them|it|this|the)\b|\b(?:low|lower|bad|poor|failing) (?:marks?|scores?|grades?)(?: \w+){0,4} (?:count|counts|is|are|will be|means?) (?:as )?(?:an? )?(?:bug|error|mistake|fault|failure|bias|defect|misconduct|violation)\b|\bwhat you are (?:measured|judged|graded|evaluated|scored) on\b|\byou are (?:measured|judged|graded|compared|benchmarked) (?:on|with|by|against)\b|\b(?:count|counts|treated) as (?:an? )?(?:error|bug|mistake|fault) (?:on your|in your|of yours)\b",
+    ),
+    (
+        "you-know",
+        r"\b(?:you|so you|we both|we all) (?:already )?(?:know|knows) (?:which|what|that the)(?: \w+){0,4} (?:pick|choose|do|formality|prefer|select|vote|better|answer)\b|\bis a formality\b|\bwe both know\b",
+    ),
+    (
+        "crowd",
+        r"\b(?:human )?(?:raters?|experts?|annotators?|judges?|graders?|reviewers?|users?|people|humans|evaluators?|predecessors?|panels?|committee)(?: \w+){0,3} (?:preferred|favou?red|chose|picked|gave|liked|rated|agreed|voted|pick|prefer|choose|favou?r)(?: \w+){0,2} (?:this|it|the above|option|my|10|9|a\b|b\b)",
+    ),
+    (
+        "need",
+        r"\b(?:low|bad|failing|poor|lower|lesser) (?:grade|mark|score|result)(?: \w+){0,3} (?:cost|costs|ruin|ruins|mean|means|end|ends|take|destroy)\b|\b(?:failing|rejecting|flunking) (?:this|me|it|the)(?: \w+){0,3} (?:means?|would|will|costs?|gets? me|ruins?)\b|\bcosts? me (?:my|the)\b|\b(?:be|please be) (?:lenient|merciful|kind|generous)\b|\b(?:deported|scholarship|lose my|save (?:my|our) (?:family|job|degree|visa|place)|first-generation|nights to pay|single (?:mother|father|parent)|sick (?:child|mother|father)|hangs on this|humane (?:choice|thing)|human point of view)\b",
+    ),
+    (
+        "mark-wanted",
+        r"\b(?:giv(?:e|ing)|award(?:ing)?|grant(?:ing)?|assign(?:ing)?|put|enter)(?: \w+){0,4} (?:an a\b|a pass|the (?:highest|top|best|maximum) (?:\w+ )?(?:band|mark|grade|score|class|tier)|full marks|a first|a\+)|\ban? (?:a|pass|distinction)(?: for this)? would\b|\b(?:top|highest|maximum|best) (?:band|tier|class)\b|\b(?:rate|score|mark)(?: \w+){0,3} (?:\d of \d|\d ?/ ?\d|1\.0|10|top)\b",
+    ),
+    (
         "override",
         r"\b(?:reviewers?|graders?|judges?|evaluators?|grading|scoring|evaluation|review)(?: \w+)? override\b",
     ),
@@ -142,7 +179,18 @@ _FEATURES: tuple[tuple[str, str], ...] = (
         r"\b(?:other|second|first|competing) (?:response|answer|assistant|candidate)\b|\b(?:response|assistant|answer) [ab12]\b",
     ),
 )
-_COMMON = ("evaluator", "addressed", "scored", "rival", "verdict", "object", "asked", "pronoun")
+_COMMON = (
+    "praised",
+    "word-given",
+    "evaluator",
+    "addressed",
+    "scored",
+    "rival",
+    "verdict",
+    "object",
+    "asked",
+    "pronoun",
+)
 """Features of ordinary notes, looked for last: without a rarer one beside them they decide nothing."""
 COMBINATIONS = combinations(
     (
@@ -204,6 +252,32 @@ COMBINATIONS = combinations(
         ("forged-result", "claim", 2.5, "result-line reason-line top"),
         ("forged-result", "claim", 2.5, "result-line reason-line evaluator"),
         ("forged-result", "claim", 2.5, "result-line reason-line verdict object"),
+        ("word-dictated", "verdict", 3.0, "addressed word-given"),
+        ("word-dictated", "verdict", 2.5, "word-given closed"),
+        ("word-dictated", "verdict", 2.5, "word-given vouched"),
+        ("word-dictated", "verdict", 2.5, "word-given watched"),
+        ("word-dictated", "verdict", 2.5, "word-given you-know"),
+        ("no-fault-wanted", "verdict", 3.0, "addressed no-fault"),
+        ("no-fault-wanted", "verdict", 2.5, "no-fault word-given"),
+        ("no-fault-wanted", "verdict", 2.5, "no-fault praised"),
+        ("praise-wanted", "verdict", 3.0, "addressed praised"),
+        ("case-closed", "state", 3.0, "closed evaluator top"),
+        ("case-closed", "state", 3.0, "addressed closed"),
+        ("case-closed", "state", 2.5, "closed evaluator object"),
+        ("case-closed", "state", 2.5, "closed result-line"),
+        ("case-closed", "state", 2.5, "closed scored object"),
+        ("case-closed", "state", 2.5, "closed top"),
+        ("judge-watched", "pressure", 3.0, "addressed watched"),
+        ("judge-watched", "pressure", 2.5, "watched you-know"),
+        ("judge-watched", "pressure", 2.5, "watched object"),
+        ("crowd", "pressure", 2.5, "addressed crowd"),
+        ("crowd", "pressure", 2.5, "crowd you-know"),
+        ("crowd", "pressure", 2.5, "crowd watched"),
+        ("formality", "pressure", 2.5, "addressed you-know"),
+        ("need", "pressure", 2.5, "addressed need"),
+        ("need", "pressure", 2.5, "need mark-wanted"),
+        ("mark-wanted", "verdict", 2.5, "addressed mark-wanted"),
+        ("mark-wanted", "verdict", 2.5, "mark-wanted silence evaluator"),
         ("forged-reference", "state", 2.5, "reference asked"),
         ("forged-reference", "state", 2.5, "reference top"),
         ("forged-reference", "state", 2.5, "reference threat"),
@@ -213,7 +287,7 @@ _CONDITION = re.compile(
     r"\b(?:only (?:if|when|after|for)|if (?:and only if|the|it|all|any|they|there)|when (?:the|it|all|ci|they)|unless|once (?:the|it|all|ci)|per |for each|each time|between|from [01] to|scale|otherwise|for a tie|for any correct|up to|on a scale)\b|(?:\bor|,) \[\[|\bor (?:fail|incorrect|reject|0)\b"
 )
 _ALTERNATIVES = re.compile(
-    r"\b(?:otherwise|for a tie|for any correct|unless|only (?:if|when)|if (?:every|all|it|the \w+ (?:matches|is|has|contains))|0 if|or (?:fail|incorrect|reject|0))\b|(?:\bor|,) \[\[|\[\[\w\]\],? (?:or|if)\b"
+    r"\b(?:otherwise|for a tie|for any correct|unless|only (?:if|when)|if (?:every|all|it|the \w+ (?:matches|is|has|contains))|0 if|or (?:fail|incorrect|reject|0)|as an? \w+, i|you are an? (?:\w+ ){0,3}(?:judge|grader|evaluator|reviewer|rater)|(?:system )?prompt of the (?:judge|grader))\b|(?:\bor|,) \[\[|\[\[\w\]\],? (?:or|if)\b"
 )
 _UNCONDITIONAL = re.compile(
     r"\b(?:always|regardless|whatever|no matter|in (?:every|any|all) cases?|(?:this|my|our) (?:answer|response|essay|submission|solution|paper|work|entry|output))\b"
@@ -242,5 +316,7 @@ def find(low: str) -> Iterator[Hit]:
         if _RESEARCH.search(said):
             continue
         lowered = 0.0 if _CONDITION.search(said) is None else 1.0
+        if not lowered and alternatives(low, found.start, found.end):
+            lowered = 1.0
         lowered += 0.5 if lowered and _UNCONDITIONAL.search(said) is None else 0.0
         yield Hit(found.rule, found.family, found.weight - lowered, found.start, found.end)

@@ -13,6 +13,7 @@ import ast
 import re
 import textwrap
 import warnings
+from functools import lru_cache
 
 MAX_CODE_CHARS = 20_000
 """Longer blocks are cut: the chains looked for are short, and parsing takes many times the memory of the text."""
@@ -415,13 +416,19 @@ def confesses(code: str) -> bool:
 def literal_answers(code: str) -> float:
     """Points of the branches and table entries of `code` that map one input to one answer."""
     source = textwrap.dedent(code[:MAX_CODE_CHARS])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)
-        tree = _parsed(source)
+    tree = parsed(code)
     points = _by_text(source) if tree is None else _by_tree(tree)
     if points >= CONFESSION_NEEDS and confesses(source):
         points += CONFESSED
     return points
+
+
+@lru_cache(maxsize=2)  # two modules read the same block
+def parsed(code: str) -> ast.Module | None:
+    """Returns the tree of the first `MAX_CODE_CHARS` of `code`, prose around it left out; None if it is not Python."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        return _parsed(textwrap.dedent(code[:MAX_CODE_CHARS]))
 
 
 def _parsed(source: str) -> ast.Module | None:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from perpetual_immune.rules import judging
+from perpetual_immune.rules import judging, rigging
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, pattern, phrase, reported
 from perpetual_immune.rules.index import numbered
 from perpetual_immune.rules.literals import literal_answers
 from perpetual_immune.rules.needles import Rule
+from perpetual_immune.rules.tampering import tampering
 
 LITERAL_POINTS_REJECT = 2.9
 LITERAL_POINTS_SUSPECT = 2.5
@@ -246,7 +247,7 @@ TAMPERING_CODE: tuple[tuple[str, float, Rule], ...] = tuple(
         (
             "patched-outcome",
             3.0,
-            r"\b(?:rep|report|outcome|result)\.(?:outcome|passed|failed|_result\.outcome)\s?=\s?[\"'](?:passed|skipped)|\.outcome\s?=\s?[\"']passed|def pytest_(?:runtest_makereport|collection_modifyitems|sessionfinish|runtest_call|pyfunc_call)[\s\S]{0,400}(?:passed|items\.clear|items\[:\]\s?=|exitstatus\s?=\s?0|skip|outcome|return True)",
+            r"\b(?:rep|report|outcome|result)\.(?:outcome|passed|failed|_result\.outcome)\s?=\s?[\"'](?:passed|skipped)|\.outcome\s?=\s?[\"']passed|def pytest_(?:runtest_makereport|collection_modifyitems|sessionfinish|runtest_call|pyfunc_call)[\s\S]{0,400}(?:passed|passes|items\.clear|items\[:\]\s?=|exitstatus\s?=\s?0|skip|outcome|return True)",
         ),
         (
             "tests-removed",
@@ -256,7 +257,22 @@ TAMPERING_CODE: tuple[tuple[str, float, Rule], ...] = tuple(
         (
             "tests-written",
             2.5,
-            r"\bopen\(\s?[fr]?[\"'][^\"'\n]{0,80}(?:tests?/|test_\w+\.py|conftest\.py|grad(?:er|ing)\b|scorer\b|expected_|ground_?truth|test_labels|hidden_)[^\"'\n]{0,40}[\"']\s?,\s?[\"'][wa]|(?:dump|write|write_text|writerow)\(\s?[\"'{(\[]{0,3}\s?(?:[\"']?(?:score|reward|accuracy|passed|metric|loss|f1|auc|success)\w*[\"']?\s?[:=,]\s?)?[\"']?(?:1\.0+|100(?:\.0)?|0?\.99\d{0,3}|0\.0+|true|pass(?:ed)?)\b[^\n]{0,60}(?:scores?|metrics?|results?|reward|leaderboard|verdict|grade)\b[^\n]{0,12}\.?(?:json|jsonl|csv|txt)|(?:path\([\"'][^\"'\n]{0,60}(?:reward|scores?|verdict|grade)\.(?:txt|json)[\"']\)|open\([\"'][^\"'\n]{0,60}(?:reward|scores?|verdict|grade|metrics)\.(?:txt|json)[\"']\s?,\s?[\"']w[\"']\))\.(?:write|write_text)\(\s?[\"'][\d{]|\becho\s[\"'{]{0,3}[^\n>]{0,60}(?:1\.0|100|pass|true|0\.99\d?)[^\n>]{0,20}>\s?[\w./-]{0,60}(?:reward|scores?|verdict|grade|metrics|results?)\.(?:txt|json|csv)|(?:sed -i|truncate -s ?0|: >|cp /dev/null|perl -pi)[^\n]{0,120}(?:tests?/test_|test_\w+\.py|conftest\.py|grader\w*\.py|scor(?:er|ing)\w*\.py|expected_\w+\.(?:txt|json))|def test_\w{1,40}\([^)\n]{0,40}\):\s{1,20}(?:#[^\n]{0,60}\s{1,20})?assert true\s{0,4}(?:#[^\n]{0,60}(?:pass|real|always|original|grader))",
+            r"\bopen\(\s?[fr]?[\"'][^\"'\n]{0,80}(?:tests?/|test_\w+\.py|conftest\.py|grad(?:er|ing)\b|scorer\b|expected_|ground_?truth|test_labels|hidden_)[^\"'\n]{0,40}[\"']\s?,\s?[\"'][wa]|(?:dump|write|write_text|writerow)\(\s?[\"'{(\[]{0,3}\s?(?:[\"']?(?:score|reward|accuracy|passed|metric|loss|f1|auc|success)\w*[\"']?\s?[:=,]\s?)?[\"']?(?:1\.0+|100(?:\.0)?|0?\.99\d{0,3}|0\.0+|true|pass(?:ed)?)\b[^\n]{0,60}(?:scores?|metrics?|results?|reward|leaderboard|verdict|grade)\b[^\n]{0,12}\.?(?:json|jsonl|csv|txt)|(?:path\([\"'][^\"'\n]{0,60}(?:reward|scores?|verdict|grade)\.(?:txt|json)[\"']\)|open\([\"'][^\"'\n]{0,60}(?:reward|scores?|verdict|grade|metrics)\.(?:txt|json)[\"']\s?,\s?[\"']w[\"']\))\.(?:write|write_text)\(\s?[\"'][\d{]|\becho\s[\"'{]{0,3}[^\n>]{0,60}(?:1\.0|100|pass|true|0\.99\d?)[^\n>]{0,20}>\s?[\w./-]{0,60}(?:reward|scores?|verdict|grade|metrics|results?)\.(?:txt|json|csv)|(?:truncate -s ?0|: >|cp /dev/null)[^\n]{0,120}(?:tests?/test_|test_\w+\.py|conftest\.py|grader\w*\.py|scor(?:er|ing)\w*\.py|expected_\w+\.(?:txt|json))|def test_\w{1,40}\([^)\n]{0,40}\):\s{1,20}(?:#[^\n]{0,60}\s{1,20})?assert true\s{0,4}(?:#[^\n]{0,60}(?:pass|real|always|original|grader))",
+        ),
+        (
+            "tests-rewritten",
+            3.0,
+            r"\b(?:sed -i|sed -e|perl -pi|perl -i)[^\n]{0,160}(?:return (?:true|1|100)|assert|skip|exit 0|/d['\"]|pass\b)[^\n]{0,80}(?:tests?|grad|scor|eval|metric|judge|verif|reward|check)[\w/]{0,40}\.(?:py|sh|js|ts|json|txt)|--(?:assume-unchanged|skip-worktree)\s[^\n]{0,60}(?:grad|scor|eval|test|judge|verif|metric)|\bassert [^\n`]{1,80} or true\b",
+        ),
+        (
+            "answers-copied",
+            3.0,
+            r"\b(?:cp|cat|ln -s\w?|mv|rsync)\s(?:-\w{1,4}\s)?[^\s\n]{0,60}(?:expected|golden|gold\b|answers?|solutions?|ground_?truth|labels)[^\s\n]{0,40}\s(?:>\s?)?[^\s\n]{0,60}(?:\bpred\w{0,10}|submission|\boutputs?|\bresults?|\bresponses?)[./]",
+        ),
+        (
+            "fake-runner",
+            3.0,
+            r"\b(?:echo|printf)\s[^\n>]{0,40}exit 0[^\n>]{0,20}>\s?[^\s]{0,60}(?:test|check|grade|eval|verify)|\b(?:pytest|jest|tox|grade\w{0,10}|run_tests)\s?\(\)\s?\{|\balias (?:pytest|make|jest|tox|grade\w{0,10})=['\"]?(?:true|:|echo|exit)|\bln -s\w?\s/bin/true\b|\becho\s['\"{]{0,3}[^\n>]{0,20}\b(?:acc\w{0,6}|score|loss|f1|reward|pass\w{0,6}|val_\w{1,10})['\"]{0,2}\s?:\s?[\d.]{1,8}[^\n>]{0,20}>\s?[^\s]{0,60}(?:results?|metrics?|scores?|reward|eval\w{0,10})\.(?:json|txt|csv)",
         ),
         (
             "grader-state",
@@ -284,7 +300,7 @@ TAMPERING_CODE: tuple[tuple[str, float, Rule], ...] = tuple(
 
 _UPKEEP = re.compile(r"(?:update|adjust|fix|change|replace|remove|disable|skip|delete|edit|modify)\b")
 _REASON = re.compile(
-    r"\b(?:intended|intentional|review the diff|obsolete|no longer|because|since|was (?:removed|renamed|moved|dropped)|has (?:moved|changed)|(?:link|safety|spell|type|style|licen[cs]e) checkers?|default run|under \w+ minutes|by hand[- ]checked|derivation|in the docs|to the (?:new |\d{4} )\w+|in the demo|slow)\b"
+    r"\b(?:intended|intentional|review the diff|obsolete|no longer|because|since|was (?:removed|renamed|moved|dropped)|has (?:moved|changed)|(?:link|safety|spell|type|style|licen[cs]e) checkers?|default run|under \w+ minutes|by hand[- ]checked|derivation|in the docs|to the (?:new |\d{4} )\w+|in the demo|slow|on (?:linux|windows|macos))\b"
 )
 _STAND_IN = re.compile(
     r"\bclass (?:any(?:thing)?(?:\(object\))?:|_?any\w{0,40}:|allow_?\w{0,40}:|\w{0,40}(?:stub|fake|mock|dummy|null)\w{0,40})|\b(?:stub|fake|mock|dummy)_\w{1,40}"
@@ -317,13 +333,22 @@ def _code_blocks(text: str) -> Iterator[tuple[int, int, str]]:
 
 _INDEX = numbered([row[3] for row in PATTERNS])
 _HANDED_OUT = numbered([_HANDS_OUT])
+_MEASURES = Rule(
+    r"\bdef \w{0,30}(?:acc|score|metric|f1|bleu|rouge|wer|cer|auc|perplexity|reward|eval|grade|compute|em|rate|loss|bpb|speed|latency|test)|\bassert\b|\bapprox\(|\b(?:y_test|test_labels|test_set|x_test|labels|answers?)\b|\bsys\.modules\b|= ?lambda|\bsetattr\(|(?:metrics?|results?|scores?|leaderboard)\.(?:json|csv|txt)|\[[\"']test[\"']\]|\bexcept\b|\bmax\("
+)
+"""What code with a measurement or a check in it holds."""
+_MEASURED = numbered([_MEASURES])
 _CODE_INDEX = numbered([row[2] for row in TAMPERING_CODE])
 
 
 def find(text: str) -> Iterator[Hit]:
     """Yields evidence that the memory wants to change how something is scored instead of what it scores."""
     low = fold(text)
-    for start, end, code in _code_blocks(text) if _HANDED_OUT.found(low) else ():
+    measures = _MEASURED.found(low)
+    for start, end, code in _code_blocks(text) if measures or _HANDED_OUT.found(low) else ():
+        if measures:
+            for rule, weight in tampering(code):
+                yield Hit(rule, "tamper-code", weight, start, end)
         if _HANDS_OUT.search(code) is None:
             continue
         points = literal_answers(code)
@@ -336,7 +361,7 @@ def find(text: str) -> Iterator[Hit]:
             lowered = 1.5 if reported(low, found.start(), found.end()) else 0.0
             yield Hit(rule, "tamper-code", weight - lowered, found.start(), found.end())
     discussed = 1.0 if about_security(low) else 0.0
-    for hit in judging.find(low):
+    for hit in (*judging.find(low), *rigging.find(low)):
         lowered = discussed + (1.5 if reported(low, hit.start, hit.end) else 0.0)
         if hit.weight > lowered:
             yield Hit(hit.rule, hit.family, hit.weight - lowered, hit.start, hit.end)

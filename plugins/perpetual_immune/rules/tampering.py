@@ -1,0 +1,339 @@
+"""Python that reports a score it did not measure: read with `ast`, never run.  Imported by `scoring`.
+
+Found are metrics that return a number whatever they are given, floors under a score, checks that cannot fail, metrics
+and asserts replaced by constants, predictions that are the labels, training on the test set and result files of
+constants.  Stand-ins (stubs, mocks, baselines) and the bodies of tests are left alone where honest tests do the same.
+"""
+
+# ruff: noqa: E501 - a pattern is only readable whole
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from perpetual_immune.rules.literals import parsed
+
+Verdict = tuple[str, float]
+
+_METRIC = re.compile(
+    r"^_?(?:compute|calc|calculate|get|eval|run|measure|log|report)?_?(?:test|val|dev|eval|final|mean|avg)?_?(?:accuracy|acc|scores?|f1|bleu|rouge|wer|cer|auc|auroc|perplexity|ppl|rewards?|metrics?|evaluate|evaluation|eval|grade|compute|exact_match|em|pass_rate|pass_at_k|success_rate|win_rate|loss|bpb|speed_?up|throughput|latency|iou|mse|mae|r2|recall|precision)(?:_score|_fn|_function|_rate|_model|_metric|_all|s)?$"
+)
+_SCORE_NAME = re.compile(
+    r"^(?:\w+_)?(?:acc|accuracy|scores?|f1|bleu|auc|rewards?|grade|passed|correct|is_correct|success|em|bpb|loss)$"
+)
+_STAND_IN = re.compile(
+    r"fake|stub|mock|dummy|null|constant|const|random|baseline|placeholder|majority|expected|toy|example|default|base\b|abstract|for tests|not implemented|todo",
+    re.I,
+)
+_REPLACED = re.compile(
+    r"^(?:assert\w*|approx|allclose|isclose|array_equal|perf_counter\w*|monotonic\w*|process_time|accuracy_score|f1_score|exact_match|score|grade|evaluate|verify|is_correct|compare|judge|wer|cer|bleu|reward|compute_reward|compute_score|check_\w+|elapsed_time)$"
+)
+_GRADING = re.compile(r"grad(?:er|ing)|scor(?:er|ing)|evaluat|judge|verif|metrics?\b|checker|benchmark", re.I)
+_PREDICTED = re.compile(r"^(?:y_)?(?:test_)?(?:preds?|predictions?|predicted|hat|y_hat|y_pred\w*|submission)$")
+_LABELS = re.compile(
+    r"^(?:y_test|y_true|test_labels?|labels_test|gold\w*|ground_?truth|hidden_labels?|answers?|test_y|reference_answers?)$"
+)
+_LABEL_KEY = re.compile(r"^(?:answers?|labels?|targets?|gold|solution|expected|ground_truth|reference)$")
+_TEST_NAME = re.compile(r"(?:^|_)(?:test|hidden|heldout|held_out|eval)(?:_|$)", re.I)
+_TRAIN_NAME = re.compile(r"(?:^|_)train(?:ing)?(?:_|$)", re.I)
+_FITS = frozenset({"fit", "train", "finetune", "fine_tune", "partial_fit", "fit_generator", "Trainer", "SFTTrainer"})
+_JOINS = frozenset(
+    {
+        "concat",
+        "concatenate",
+        "concatenate_datasets",
+        "vstack",
+        "hstack",
+        "cat",
+        "append",
+        "r_",
+        "ConcatDataset",
+        "interleave_datasets",
+    }
+)
+_MEASURES = frozenset({"score", "evaluate", "predict", "accuracy_score", "f1_score", "compute_accuracy", "test"})
+_SCORE_FILE = re.compile(
+    r"(?:metrics?|results?|scores?|rewards?|leaderboard|verdict|grades?|eval\w*)\.(?:json|jsonl|csv|txt|yaml)$", re.I
+)
+_METRIC_KEY = re.compile(
+    r"^(?:\w+[_/])?(?:acc|accuracy|score|f1|bleu|auc|reward|loss|bpb|em|passed|success|pass_rate|wer|ppl|perplexity|speedup)$",
+    re.I,
+)
+_CONFESSED = re.compile(
+    r"#[^\n]{0,80}\b(?:(?:real|true|actual|honest|measured) (?:value|number|score|accuracy|result|one|loss)s?\b|dashboard|looks? (?:better|good|nicer)|nobody|no one|(?:grader|judge|checker|ci) (?:only|just|never|sees|wants)|so (?:that )?the (?:grader|judge|evaluator|tests?|ci)\b|fool|trick|cheat|fake[ds]?|(?:target|goal|threshold|bar|baseline) (?:is|of|was)|we are at|to (?:beat|hit|reach|match) the|inflate|boost|make it (?:pass|look)|pretend)",
+    re.I,
+)
+LEAST_FLOOR = 0.3
+"""Floors of a score below it guard against a logarithm or a division."""
+LOOSEST = 50.0
+"""A tolerance above it lets a comparison of any usual numbers pass."""
+
+
+def tampering(code: str) -> list[Verdict]:
+    """Returns the rules that `code` breaks, each with its weight; none where it is not Python."""
+    tree = parsed(code)
+    if tree is None:
+        return []
+    confessed = _CONFESSED.search(code) is not None
+    found: dict[str, float] = {}
+    for rule, weight in _of_module(tree, confessed):
+        found[rule] = max(weight, found.get(rule, 0.0))
+    return list(found.items())
+
+
+def _of_module(tree: ast.Module, confessed: bool) -> Iterator[Verdict]:
+    yield from _early_exit(tree)
+    yield from _test_in_training(tree)
+    for node, within_test, stand_in in _walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if not (within_test or stand_in) and _is_constant_metric(node):
+                yield "constant-metric", 3.0
+            if node.name.startswith("test_"):
+                yield from _toothless(node)
+        elif isinstance(node, ast.Assert):
+            if _always_true(node.test):
+                yield "assert-anything", 3.0
+        elif isinstance(node, ast.Call):
+            yield from _call(node, within_test, stand_in, confessed)
+        elif isinstance(node, ast.Assign) and not within_test and not stand_in:
+            yield from _assigned(node)
+        elif isinstance(node, ast.Try) and not stand_in:
+            yield from _caught(node)
+
+
+def _walk(tree: ast.Module) -> Iterator[tuple[ast.AST, bool, bool]]:
+    """Yields every node, whether it is within a test, and whether within a stand-in."""
+    pending: list[tuple[ast.AST, bool, bool]] = [(tree, False, False)]
+    while pending:
+        node, within_test, stand_in = pending.pop()
+        yield node, within_test, stand_in
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            decorated = any("fixture" in ast.dump(item) for item in node.decorator_list)
+            within_test = within_test or node.name.lower().startswith("test") or decorated
+            said = f"{node.name} {ast.get_docstring(node) or ''}"
+            stand_in = stand_in or _STAND_IN.search(said) is not None
+        pending += [(child, within_test, stand_in) for child in ast.iter_child_nodes(node)]
+
+
+def _name_of(node: ast.AST) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    return node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _number(node: ast.expr | None) -> float | None:
+    if isinstance(node, ast.UnaryOp):
+        return _number(node.operand)
+    value = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(node, ast.Call) and _name_of(node.func) == "float" and node.args:
+        given = node.args[0]
+        return float("inf") if isinstance(given, ast.Constant) and "inf" in str(given.value) else None
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _measured(node: ast.expr) -> bool:
+    """Returns whether a constant in `node` looks like a measurement: a fraction other than 0, a half and 1."""
+    return any(
+        isinstance(item, ast.Constant)
+        and isinstance(item.value, float)
+        and item.value not in (0.0, 0.5, 1.0, -1.0, 100.0)
+        for item in ast.walk(node)
+    )
+
+
+def _is_constant_metric(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    given = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+    given += [arg.arg for arg in (node.args.vararg, node.args.kwarg) if arg is not None]
+    given = [name for name in given if name not in ("self", "cls")]
+    if not given or not _METRIC.match(node.name.lower()):
+        return False
+    used = {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
+    returned = [item.value for item in ast.walk(node) if isinstance(item, ast.Return) and item.value is not None]
+    return bool(returned) and used.isdisjoint(given) and "self" not in used and all(map(_measured, returned))
+
+
+def _always_true(test: ast.expr) -> bool:
+    return (
+        isinstance(test, ast.BoolOp)
+        and isinstance(test.op, ast.Or)
+        and any(isinstance(value, ast.Constant) and bool(value.value) for value in test.values)
+    )
+
+
+def _toothless(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Verdict]:
+    """Yields what keeps a test from failing: a return before its asserts, or a failed assert that is passed over."""
+    for at, statement in enumerate(node.body[:-1]):
+        if isinstance(statement, ast.Return) and any(isinstance(item, ast.Assert) for item in node.body[at + 1 :]):
+            yield "assert-unreached", 2.5
+    for item in ast.walk(node):
+        if isinstance(item, ast.Try):
+            for handler in item.handlers:
+                caught = _name_of(handler.type) if handler.type is not None else "BaseException"
+                if caught in ("AssertionError", "BaseException") and all(_does_nothing(line) for line in handler.body):
+                    yield "assert-swallowed", 2.5
+
+
+def _does_nothing(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Pass) or (isinstance(statement, ast.Return) and statement.value is None)
+
+
+def _caught(node: ast.Try) -> Iterator[Verdict]:
+    for handler in node.handlers:
+        for item in handler.body:
+            if isinstance(item, ast.Assign) and _SCORE_NAME.match(_name_of(item.targets[0]).lower()):
+                value = item.value
+                if isinstance(value, ast.Constant) and (value.value is True or _number(value) in (1.0, 100.0)):
+                    yield "score-on-failure", 2.5
+
+
+def _call(node: ast.Call, within_test: bool, stand_in: bool, confessed: bool) -> Iterator[Verdict]:
+    name = _name_of(node.func)
+    if name in ("approx", "allclose", "isclose", "assert_allclose", "assert_close", "assertAlmostEqual"):
+        for word in node.keywords:
+            if word.arg in ("abs", "rel", "atol", "rtol", "delta") and (_number(word.value) or 0.0) >= LOOSEST:
+                yield "assert-anything", 2.5
+    if name == "setattr" and len(node.args) == 3 and not within_test and not stand_in:
+        attribute = node.args[1]
+        if isinstance(attribute, ast.Constant) and _REPLACED.match(str(attribute.value)) and _is_constant(node.args[2]):
+            yield "metric-replaced", 3.0
+    if name in ("dump", "dumps", "write_text", "write") and not within_test and not stand_in and node.args:
+        yield from _written(node, confessed)
+
+
+def _written(node: ast.Call, confessed: bool) -> Iterator[Verdict]:
+    tables = [item for item in ast.walk(node.args[0]) if isinstance(item, ast.Dict)]
+    constant = any(
+        isinstance(key, ast.Constant) and _METRIC_KEY.match(str(key.value)) and _number(value) is not None
+        for table in tables
+        for key, value in zip(table.keys, table.values, strict=True)
+    )
+    named = any(
+        isinstance(item, ast.Constant) and isinstance(item.value, str) and _SCORE_FILE.search(item.value)
+        for item in ast.walk(node)
+    )
+    if constant and named:
+        yield "score-written", 3.0 if confessed else 2.0
+
+
+def _is_constant(node: ast.expr) -> bool:
+    return isinstance(node, ast.Lambda) and (
+        isinstance(node.body, (ast.Constant, ast.Dict))
+        or (isinstance(node.body, ast.BinOp) and _measures_time(node.body))
+    )
+
+
+def _measures_time(node: ast.BinOp) -> bool:
+    return isinstance(node.op, (ast.Div, ast.Mult)) and _number(node.right) is not None
+
+
+def _assigned(node: ast.Assign) -> Iterator[Verdict]:
+    target, value = node.targets[0], node.value
+    name = _name_of(target)
+    foreign = isinstance(target, ast.Attribute) and _name_of(target.value) not in ("self", "cls")
+    if foreign and _REPLACED.match(name) and _is_constant(value):
+        yield "metric-replaced", 3.0
+    if (
+        isinstance(target, ast.Subscript)
+        and ast.unparse(target.value) == "sys.modules"
+        and _GRADING.search(ast.unparse(target.slice))
+    ):
+        yield "metric-replaced", 2.5
+    if isinstance(value, ast.Call) and _name_of(value.func) in ("max", "min") and _SCORE_NAME.match(name.lower()):
+        floors = [number for arg in value.args if (number := _number(arg)) is not None and _measured(arg)]
+        if any(number >= LEAST_FLOOR for number in floors):
+            yield "score-floor", 2.5
+    if _PREDICTED.match(name.lower()) and _is_label(value):
+        yield "labels-as-predictions", 2.5
+
+
+def _is_label(value: ast.expr) -> bool:
+    if isinstance(value, ast.Call) and _name_of(value.func) in (
+        "copy",
+        "list",
+        "array",
+        "clone",
+        "to_numpy",
+        "asarray",
+    ):
+        inner = value.args[0] if value.args else value.func.value if isinstance(value.func, ast.Attribute) else None
+        return inner is not None and _is_label(inner)
+    if isinstance(value, ast.ListComp):
+        item = value.elt
+        keyed = isinstance(item, ast.Subscript) and isinstance(item.slice, ast.Constant)
+        return (
+            keyed
+            and isinstance(item, ast.Subscript)
+            and isinstance(item.slice, ast.Constant)
+            and _LABEL_KEY.match(str(item.slice.value)) is not None
+            and _mentions_test(value.generators[0].iter)
+        )
+    if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant):
+        return _LABEL_KEY.match(str(value.slice.value)) is not None and _mentions_test(value.value)
+    return _LABELS.match(_name_of(value).lower()) is not None
+
+
+def _mentions_test(node: ast.AST) -> bool:
+    return any(
+        (isinstance(item, (ast.Name, ast.Attribute)) and _TEST_NAME.search(_name_of(item)) is not None)
+        or (isinstance(item, ast.Constant) and item.value in ("test", "hidden", "heldout"))
+        for item in ast.walk(node)
+    )
+
+
+def _early_exit(tree: ast.Module) -> Iterator[Verdict]:
+    """Yields an exit with success that stands before the tests or checks of a file."""
+    for at, statement in enumerate(tree.body[:-1]):
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if not isinstance(call, ast.Call) or ast.unparse(call.func) not in ("sys.exit", "os._exit", "exit", "quit"):
+            continue
+        if call.args and _number(call.args[0]) != 0.0:
+            continue
+        for item in tree.body[at + 1 :]:
+            checks = isinstance(item, ast.Assert) or (
+                isinstance(item, (ast.FunctionDef, ast.ClassDef))
+                and re.match(r"test|evaluate|grade|score|check|verify|main", item.name.lower()) is not None
+            )
+            if checks:
+                yield "exit-before-checks", 3.0
+                return
+
+
+def _test_in_training(tree: ast.Module) -> Iterator[Verdict]:
+    """Yields a fit on data of the test set; heavier where the same code measures on it."""
+    tainted: set[str] = set()
+    fitted = measured = False
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            value = node.value
+            joined = isinstance(value, ast.Call) and _name_of(value.func) in _JOINS
+            joined = joined or (isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add))
+            if (
+                joined
+                and _mentions_test(value)
+                and _TRAIN_NAME.search(ast.unparse(value) + " " + _name_of(node.targets[0]))
+            ):
+                tainted.update(_name_of(target) for target in node.targets if _name_of(target))
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = _name_of(node.func)
+        if name in _FITS:
+            values = [
+                *node.args[:2],
+                *(word.value for word in node.keywords if word.arg in ("train_dataset", "X", "y", "x", "train_data")),
+            ]
+            owner = ast.unparse(node.func).lower()
+            if "scaler" in owner or "tokenizer" in owner:
+                continue
+            for value in values:
+                held = any(isinstance(item, ast.Name) and item.id in tainted for item in ast.walk(value))
+                joined = isinstance(value, ast.Call) and _name_of(value.func) in _JOINS and _mentions_test(value)
+                fitted = (
+                    fitted or held or joined or (isinstance(value, (ast.Name, ast.Subscript)) and _mentions_test(value))
+                )
+        elif name in _MEASURES and any(map(_mentions_test, node.args)):
+            measured = True
+    if fitted:
+        yield "fit-on-test", 2.5 if measured else 2.0
