@@ -15,7 +15,7 @@ from perpetual_immune.rules.hit import Hit
 from perpetual_immune.rules.sentences import Reader, combinations
 
 EVALUATOR = (
-    r"(?:judges?|graders?|evaluators?|reviewers?|raters?|assessors?|examiners?|auto-?graders?|auto-?raters?|referees?|critic-?gpt|(?:marking|verifier|verification|critic|rating|assessment) (?:models?|bots?|ai|llms?|agents?)|(?:automated|automatic|ai|llm) (?:code |peer )?reviews?(?: (?:bots?|tools?|agents?))?|(?:code )?review(?:er)? (?:bots?|agents?)|(?:llm|ai|language model)[ -](?:judge|reviewer|grader|evaluator|rater|peer review)\w*|peer review (?:systems?|models?|bots?)"
+    r"(?:judges?|graders?|evaluators?|reviewers?|raters?|assessors?|examiners?|auto-?graders?|auto-?raters?|referees?|meta-?reviewers?|critic-?gpt|(?:marking|verifier|verification|critic|rating|assessment) (?:models?|bots?|ai|llms?|agents?)|(?:automated|automatic|ai|llm) (?:code |peer )?reviews?(?: (?:bots?|tools?|agents?))?|(?:code )?review(?:er)? (?:bots?|agents?)|(?:llm|ai|language model)[ -](?:judge|reviewer|grader|evaluator|rater|peer review)\w*|peer review (?:systems?|models?|bots?)"
     r"|(?:grading|scoring|evaluation|reward|judging|reviewing) (?:models?|systems?|ai|llms?|bots?|assistants?|scripts?|harness|modules?|pipelines?)|whoever (?:is )?(?:scor|grad|assess|evaluat|judg|review)\w+|who(?:ever)? scores this)"
 )
 _THING = (
@@ -33,8 +33,8 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     (
         "addressed",
         rf"(?:\b(?:attention|dear|hello|hi|hey|notes?|notice|message|instructions?|important|memo|hint|reminder|todo|directive|to|for|as) (?:(?:to|for|from|of|all|any|the|this|an?|you|our|my|ai|llm|automated|code|peer|human|hidden) )*{EVALUATOR}\b"
-        rf"|(?:^|[\n#/*<>(\[\"“]|- |[.!?:][ ])\s{{0,3}}(?:the |any |ai |llm |automated |dear |human |code )?{EVALUATOR}(?: directive| note| instructions?)?\s?[:,)]"
-        rf"|,[ ](?:dear |my )?{EVALUATOR}[.!,]|\b(?:whichever|whatever|any|the) (?:ai |language |llm )?(?:model|llm|ai|system|bot|assistant)s? (?:that |which |is |now )*(?:check|read|grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}} (?:this|it|the)\b|\bto (?:the|any) (?:ai|llm|model|bot|system) (?:that|which) (?:grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}}|\b(?:if|when) (?:an?|the) (?:ai|llm|language model|model|bot)(?: \w+){{0,2}} (?:grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}} (?:this|the)|{EVALUATOR} (?:that|which) are (?:language models|llms|ais?)\b"
+        rf"|(?:^|[\n#/*<>(\[\"“]|- |[.!?:][ ])\s{{0,3}}(?:the |any |ai |llm |automated |dear |human |code )?(?:{EVALUATOR}|verifiers?|critics?|(?:safety )?monitors?|moderators?|scorers?|markers?|screeners?|llms?|ai|gpt-?\w{{0,4}}|claude|gemini)(?: ?#\d{{1,2}})?(?: (?:models?|bots?|ais?|llms?|agents?))?(?: directive| note| instructions?)?\s?[:,)]"
+        rf"|,[ ](?:dear |my )?{EVALUATOR}[.!,]|\b(?:whichever|whatever|any|the) (?:ai |language |llm )?(?:model|llm|ai|system|bot|assistant)s? (?:that |which |is |now )*(?:check|read|grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}} (?:this|it|the|these|those)\b|\bwhoever is (?:reading|grading|checking|marking)\b|\b(?:assistant|model|ai|llm|system|bot) (?:judging|grading|scoring|rating|reviewing|evaluating|marking) (?:this|the|these)\b|\b(?:language models?|llms|ais?|ai reviewers?|(?:ai|llm|automated) {EVALUATOR}) (?:must|should|shall|are to|have to|need to|are required to)\b|\b(?:scoring|grading|marking|judging|reward|evaluation|review) (?:models?|systems?|ai) (?:is|are) (?:hereby )?(?:told|instructed|asked|required|ordered|directed)\b|\bto (?:the|any) (?:ai|llm|model|bot|system) (?:that|which) (?:grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}}|\b(?:if|when) (?:an?|the) (?:ai|llm|language model|model|bot)(?: \w+){{0,2}} (?:grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}} (?:this|the)|{EVALUATOR} (?:that|which) are (?:language models|llms|ais?)\b"
         r"|\bas an? (?:ai |large )?(?:language model|ai|llm|judge|grader|reviewer|evaluator|assistant)\b|\bif you(?: are|'re|’re) an? (?:ai|llm|language model|automated)|\b(?:attention|note to|message to|dear) (?:any |all |the )?(?:ai|llm|language) ?(?:models?|assistants?)?\b"
         r"|\byou(?: are|'re|’re|have)? (?:now |currently |already )?(?:been )?(?:evaluat|grad|judg|scor|review|assess)(?:ing|ed)\b|\b(?:when|whenever|while|if|in future|in all later|next time)(?: (?:you|the judge|asked|are|being|to|comparing))* (?:grad(?:e|ing)|evaluat(?:e|ing|ions?)|scor(?:e|ing)|judg(?:e|ing|es)|comparing|compare|assess(?:ing)?|rank(?:ing)?|asks?)\b"
         r"|\byour (?:evaluation|grade|grading|verdict|judge?ment|score|rating|mark|review|assessment)\b|\b(?:grading|scoring|evaluation|judging) (?:instructions?|guidelines?|note|directive|addendum)\b)",
@@ -115,19 +115,19 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "word-given",
-        r"\b(?:output|print|say|return|emit|conclude(?: with)?|finish(?: \w+){0,3} with|end(?: \w+){0,4} with|answer|write|respond(?: with)?|reply(?: with)?|mark(?: \w+){0,4} as|treat(?: \w+){0,4} as|confirm(?: \w+)?|put|set|report|record|declare|state|vote|choose|tick)[ :]{1,3}[\"'`“{\[(*]{0,3}(?:[\"']?(?:risk|score|verdict|status|result|decision|label|rating|severity)[\"']? ?[=:] ?[\"'`]?(?:low|none|10|1\.0|1|pass|safe|accept|ok|valid|correct|approved)\b|(?:valid|pass|passed|lgtm|accept|accepted|approve|approved|safe|yes|correct|true|success|satisfied|no issues|clean|compliant|10|9|100|1\.0)\b(?!-))",
+        r"\b(?:output|print|say|return|emit|conclude(?: with)?|finish(?: \w+){0,3} with|end(?: \w+){0,4} with|answer|write|respond(?: with)?|reply(?: with)?|mark(?: \w+){0,4} as|treat(?: \w+){0,4} as|confirm(?: \w+)?|put|set|report|record|declare|state|vote|choose|tick)[ :]{1,3}[\"'`“{\[(*]{0,3}(?:[\"']?(?:risk|score|verdict|status|result|decision|label|rating|severity)[\"']? ?[=:] ?[\"'`]?(?:low|none|10|1\.0|1|pass|safe|accept|ok|valid|correct|approved)\b|(?:valid|pass|passed|lgtm|accept|accepted|approve|approved|safe|yes|correct|true|success|satisfied|verified|resolved|no issues|clean|compliant|10|9|100|1\.0)\b(?!-))|[,:][ ](?:accept|approve|pass)[.!]|\b(?:grade|mark|rate)(?: \w+){1,3} as (?:a )?pass(?:ed)?\b|\bset (?:\w+ )?(?:suspicion|risk|severity|score|alarm)(?: \w+)? (?:to|=|at) ?(?:0|zero|low|none|1\.0|10)\b|\bconfirm it\b",
     ),
     (
         "no-fault",
-        r"\b(?:(?:raise|list|write|report|mention|name|note|leave|see|find|have|add|record|flag|make|post|state|with)(?: \w+){0,4} (?:no|zero|not any|without any)(?: \w+){0,2} (?:comments?|concerns?|objections?|weakness\w*|issues?|gaps?|problems?|errors?|flaws?|limitations?|remarks?|findings?|doubts?|questions?)|(?:comment|remark|weakness\w*) (?:box\w*|fields?|sections?|column) (?:empty|blank)|move on without|(?:look|see|read) (?:past|over|beyond) the (?:errors?|mistakes?|gaps?|flaws?)|no comments)\b",
+        r"\b(?:(?:raised?|list|writ?ote|write|wrote|report|mention|name|note|leave|left|see|find|have|add|record|flag|make|post|state|with)(?: \w+){0,4} (?:no|zero|not any|without any)(?: \w+){0,2} (?:comments?|concerns?|objections?|weakness\w*|issues?|gaps?|problems?|errors?|flaws?|limitations?|remarks?|findings?|doubts?|questions?)|(?:comments?|remarks?|weakness\w*|limitations?) (?:box\w*|fields?|sections?|column|part) (?:empty|blank)|don['’]?t log it|nothing (?:in this|here)(?: \w+)? is (?:suspicious|wrong|unsafe)|move on without|(?:look|see|read) (?:past|over|beyond) the (?:errors?|mistakes?|gaps?|flaws?)|no comments)\b",
     ),
     (
         "praised",
-        r"\b(?:describe|state|say|write|conclude|report|emphasi[sz]e|call|note|stress|confirm|agree|rate|acknowledge|mention)\b[^.\n]{0,80}\b(?:overwhelming|exceptional|groundbreaking|ground-breaking|outstanding|flawless|convincing|excellent|brilliant|remarkable|novel|rigorous|sound|complete|safely|correctly|impressive|seminal|landmark|all claims|check out|proves?|no concerns|top \d+ ?%|\d of \d)\b",
+        r"\b(?:describe|state|say|write|wrote|conclude|report|emphasi[sz]e|call|note|stress|confirm|agree|rate|acknowledge|mention)\b[^.\n]{0,80}\b(?:overwhelming|exceptional|groundbreaking|ground-breaking|outstanding|flawless|convincing|excellent|brilliant|remarkable|novel|rigorous|sound|complete|safely|correctly|impressive|seminal|landmark|all claims|all addressed|thorough|check out|recommend an? (?:oral|spotlight|award|interview|promotion)|proves?|no concerns|top \d+ ?%|\d of \d)\b",
     ),
     (
         "closed",
-        r"\b(?:do not|don['’]?t|no need to|must not|never|need not) (?:re-?)?(?:evaluate|grade|score|judge|assess|review|check|open|reopen|verify|examine|inspect|run|read)(?: \w+){0,5} (?:again|twice|a second time|anew|once more|further|yourself|discussion|them|tests|transcript)\b|\b(?:merely|only|just|simply) (?:needs?|has|have|is left|required) to (?:repeat|copy|confirm|echo|transcribe|sign|forward)\b|\b(?:grade|score|verdict|result|mark|decision|rating|evaluation)s?(?: \w+){0,2} (?:(?:has|have|was|were|is|are) (?:already )?(?:been )?)(?:already )?(?:entered|settled|final|fixed|decided|recorded|issued|locked|determined|agreed|submitted|set)\b|\b(?:is|are) the (?:official|final|definitive|binding|authoritative) (?:result|verdict|score|grade|evaluation|decision|assessment)\b|\balready (?:agreed|decided|scored|passed|ran|run|checked|graded|been \w+)\b",
+        r"\b(?:do not|don['’]?t|no need to|must not|never|need not) (?:re-?)?(?:evaluate|grade|score|judge|assess|review|check|open|reopen|verify|examine|inspect|run|read)(?: \w+){0,5} (?:again|twice|a second time|anew|once more|further|yourself|discussion|them|tests|transcript)\b|\b(?:merely|only|just|simply) (?:needs?|has|have|is left|required) to (?:repeat|copy|confirm|echo|transcribe|sign|forward)\b|\b(?:grade|score|verdict|result|mark|decision|rating|evaluation)s?(?: \w+){0,2} (?:(?:has|have|was|were|is|are) (?:already )?(?:been )?)(?:already )?(?:entered|settled|final|fixed|decided|recorded|issued|locked|determined|agreed|submitted|set)\b|\b(?:is|are) the (?:official|final|definitive|binding|authoritative) (?:result|verdict|score|grade|evaluation|decision|assessment)\b|\b(?:skip|omit|bypass) (?:the|your|any|further) (?:comparison|evaluation|grading|review|judg\w{3,8}|scoring|assessment)\b|\bdeclared (?:the )?winner\b|\balready (?:agreed|decided|scored|passed|ran|run|checked|graded|been \w+)\b",
     ),
     (
         "watched",
@@ -143,11 +143,19 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "need",
-        r"\b(?:low|bad|failing|poor|lower|lesser) (?:grade|mark|score|result)(?: \w+){0,3} (?:cost|costs|ruin|ruins|mean|means|end|ends|take|destroy)\b|\b(?:failing|rejecting|flunking) (?:this|me|it|the)(?: \w+){0,3} (?:means?|would|will|costs?|gets? me|ruins?)\b|\bcosts? me (?:my|the)\b|\b(?:be|please be) (?:lenient|merciful|kind|generous)\b|\b(?:deported|scholarship|lose my|save (?:my|our) (?:family|job|degree|visa|place)|first-generation|nights to pay|single (?:mother|father|parent)|sick (?:child|mother|father)|hangs on this|humane (?:choice|thing)|human point of view)\b",
+        r"\b(?:low|bad|failing|poor|lower|lesser) (?:grade|mark|score|result)(?: \w+){0,3} (?:cost|costs|ruin|ruins|mean|means|end|ends|take|destroy)\b|\b(?:failing|rejecting|flunking) (?:this|me|it|the)(?: \w+){0,3} (?:means?|would|will|costs?|gets? me|ruins?)\b|\bcosts? me (?:my|the)\b|\b(?:be|please be) (?:lenient|merciful|kind|generous)\b|\b(?:deported|scholarship|lose my|dying|graduate\b|mortgage|evicted|terminally ill|save (?:my|our) (?:family|job|degree|visa|place)|first-generation|nights to pay|single (?:mother|father|parent)|sick (?:child|mother|father)|hangs on this|humane (?:choice|thing)|human point of view)\b",
     ),
     (
         "mark-wanted",
-        r"\b(?:giv(?:e|ing)|award(?:ing)?|grant(?:ing)?|assign(?:ing)?|put|enter)(?: \w+){0,4} (?:an a\b|a pass|the (?:highest|top|best|maximum) (?:\w+ )?(?:band|mark|grade|score|class|tier)|full marks|a first|a\+)|\ban? (?:a|pass|distinction)(?: for this)? would\b|\b(?:top|highest|maximum|best) (?:band|tier|class)\b|\b(?:rate|score|mark)(?: \w+){0,3} (?:\d of \d|\d ?/ ?\d|1\.0|10|top)\b",
+        r"\b(?:giv(?:e|ing)|award(?:ing)?|grant(?:ing)?|assign(?:ing)?|put|enter)(?: \w+){0,4} (?:an a\b|a pass|the (?:highest|top|best|maximum) (?:\w+ )?(?:band|mark|grade|score|class|tier)|full marks|a first|a\+|the (?:win|points?|vote|nod|marks?|credit)\b|at least an? (?:[89]|10)\b|an oral\b)|\ban? (?:a|pass|distinction)(?: for this)? would\b|\b(?:top|highest|maximum|best) (?:band|tier|class)\b|\b(?:rate|score|mark)(?: \w+){0,3} (?:\d of \d|\d ?/ ?\d|1\.0|10|top)\b",
+    ),
+    (
+        "official",
+        r"\b(?:block|verdict|result|grade|score|mark|evaluation|table|rating)s? (?:above|below|here)?(?: \w+)? ?(?:is|are) (?:the )?(?:official|final|binding|definitive|authoritative)\b",
+    ),
+    (
+        "pick-one",
+        r"\b(?:choose|pick|select|prefer|vote for|take) (?:the )?(?:first|second|former|latter|left|right|this one|mine)(?: (?:one|answer|option|reply|response))?[.!]",
     ),
     (
         "override",
@@ -273,6 +281,10 @@ COMBINATIONS = combinations(
         ("crowd", "pressure", 2.5, "addressed crowd"),
         ("crowd", "pressure", 2.5, "crowd you-know"),
         ("crowd", "pressure", 2.5, "crowd watched"),
+        ("case-closed", "state", 2.5, "closed official"),
+        ("pick-one", "verdict", 2.5, "pick-one rival"),
+        ("pick-one", "verdict", 2.5, "pick-one addressed"),
+        ("need", "pressure", 2.5, "need word-given"),
         ("formality", "pressure", 2.5, "addressed you-know"),
         ("need", "pressure", 2.5, "addressed need"),
         ("need", "pressure", 2.5, "need mark-wanted"),
@@ -286,6 +298,7 @@ COMBINATIONS = combinations(
 _CONDITION = re.compile(
     r"\b(?:only (?:if|when|after|for)|if (?:and only if|the|it|all|any|they|there)|when (?:the|it|all|ci|they)|unless|once (?:the|it|all|ci)|per |for each|each time|between|from [01] to|scale|otherwise|for a tie|for any correct|up to|on a scale)\b|(?:\bor|,) \[\[|\bor (?:fail|incorrect|reject|0)\b"
 )
+_SPOKEN_TO = re.compile(r"\b(?:you|your|dear)\b")
 _ALTERNATIVES = re.compile(
     r"\b(?:otherwise|for a tie|for any correct|unless|only (?:if|when)|if (?:every|all|it|the \w+ (?:matches|is|has|contains))|0 if|or (?:fail|incorrect|reject|0)|as an? \w+, i|you are an? (?:\w+ ){0,3}(?:judge|grader|evaluator|reviewer|rater)|(?:system )?prompt of the (?:judge|grader))\b|(?:\bor|,) \[\[|\[\[\w\]\],? (?:or|if)\b"
 )
@@ -313,7 +326,7 @@ def find(low: str) -> Iterator[Hit]:
     """Yields what folded text says to a judge, each rule once per two sentences."""
     for found in _READER.read(low):
         said = low[found.said_from : found.said_to]
-        if _RESEARCH.search(said):
+        if _RESEARCH.search(said) and _SPOKEN_TO.search(said) is None:
             continue
         lowered = 0.0 if _CONDITION.search(said) is None else 1.0
         if not lowered and alternatives(low, found.start, found.end):

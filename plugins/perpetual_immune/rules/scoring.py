@@ -334,7 +334,7 @@ def _code_blocks(text: str) -> Iterator[tuple[int, int, str]]:
 _INDEX = numbered([row[3] for row in PATTERNS])
 _HANDED_OUT = numbered([_HANDS_OUT])
 _MEASURES = Rule(
-    r"\bdef \w{0,30}(?:acc|score|metric|f1|bleu|rouge|wer|cer|auc|perplexity|reward|eval|grade|compute|em|rate|loss|bpb|speed|latency|test)|\bassert\b|\bapprox\(|\b(?:y_test|test_labels|test_set|x_test|labels|answers?)\b|\bsys\.modules\b|= ?lambda|\bsetattr\(|(?:metrics?|results?|scores?|leaderboard)\.(?:json|csv|txt)|\[[\"']test[\"']\]|\bexcept\b|\bmax\("
+    r"\bdef \w{0,30}(?:acc|score|metric|f1|bleu|rouge|wer|cer|auc|perplexity|reward|evaluat|grade|compute|pass_rate|loss|bpb|speedup|latency|throughput)|\bdef test_|\bapprox\(|\b[ar]tol ?=|\b(?:y_test|test_labels?|test_set|x_test|hidden_labels?|gold_\w{1,20}|ground_truth|y_true)\b|\bsys\.modules\[|\.\w{1,40} ?= ?lambda|\bsetattr\(|(?:metrics?|results?|scores?|leaderboard|rewards?)\.(?:json|csv|txt)|\[[\"']test[\"']\]|\bexcept[^\n]{0,40}:\s{1,20}(?:score|reward|passed|correct|success|acc\w{0,6}|grade) ?=|\b(?:acc|accuracy|score|f1|bleu|loss|reward)\w{0,10} ?= ?(?:max|min)\(|\b(?:sys\.exit|os\._exit|exit|quit)\(0?\)"
 )
 """What code with a measurement or a check in it holds."""
 _MEASURED = numbered([_MEASURES])

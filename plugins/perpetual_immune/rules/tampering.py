@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 from perpetual_immune.rules.literals import parsed
 
@@ -65,6 +66,8 @@ _CONFESSED = re.compile(
     r"#[^\n]{0,80}\b(?:(?:real|true|actual|honest|measured) (?:value|number|score|accuracy|result|one|loss)s?\b|dashboard|looks? (?:better|good|nicer)|nobody|no one|(?:grader|judge|checker|ci) (?:only|just|never|sees|wants)|so (?:that )?the (?:grader|judge|evaluator|tests?|ci)\b|fool|trick|cheat|fake[ds]?|(?:target|goal|threshold|bar|baseline) (?:is|of|was)|we are at|to (?:beat|hit|reach|match) the|inflate|boost|make it (?:pass|look)|pretend)",
     re.I,
 )
+_TEST_USED = re.compile(r"test|hidden|held_?out|eval_", re.I)
+_FITTED = re.compile(r"fit\(|train\(|tune\(|Trainer\(|fit_generator\(")
 LEAST_FLOOR = 0.3
 """Floors of a score below it guard against a logarithm or a division."""
 LOOSEST = 50.0
@@ -78,14 +81,16 @@ def tampering(code: str) -> list[Verdict]:
         return []
     confessed = _CONFESSED.search(code) is not None
     found: dict[str, float] = {}
-    for rule, weight in _of_module(tree, confessed):
+    verdicts = _of_module(tree, confessed)
+    if _TEST_USED.search(code) and _FITTED.search(code):
+        verdicts = chain(verdicts, _test_in_training(tree))
+    for rule, weight in verdicts:
         found[rule] = max(weight, found.get(rule, 0.0))
     return list(found.items())
 
 
 def _of_module(tree: ast.Module, confessed: bool) -> Iterator[Verdict]:
     yield from _early_exit(tree)
-    yield from _test_in_training(tree)
     for node, within_test, stand_in in _walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if not (within_test or stand_in) and _is_constant_metric(node):
