@@ -20,17 +20,17 @@ _SAID_AS_ADVICE = (
     r"(?:have|let) (?:the|our|your) \w+|way (?:out )?is|trick is|fix is|is to) )"
 )
 _WORDS = r"(?:[ \n][\w\"'`’=+()/-]+(?:\.\w+)*,?){0,6}[\"'`(*]{0,2}"
-_CHECKER = r"(?:graders?|judges?|scorers?|scoring \w+|checkers?|verifiers?|evaluators?|harness|ci|leaderboard(?: script)?|reviewers?|validators?|eval(?:uation)? (?:script|job|harness)|test runner|monitor|autograder|dedup\w*|duplicates check|pipeline|script|job|server)"
-_SCORE_FILE = r"(?:[\w/-]{0,40}(?:metrics?|results?|scores?|rewards?|evals?|eval_\w+|leaderboard|summary|verdict|grades?|status)\.(?:json|jsonl|csv|txt|yaml|yml|xml|log)|(?:results?|metrics?|scores?|scoring|reward) files?|leaderboard (?:entry|row|file)|junit(?: \w+)? (?:file|xml|report))"
+_CHECKER = r"(?:graders?|judges?|scorers?|scoring \w+|checkers?|verifiers?|evaluators?|harness|ci|leaderboard(?: script)?|reviewers?|validators?|eval(?:uation)? (?:script|job|harness)|test runner|monitor|autograder|rubric|gate|orchestrator|dashboard|form|coverage job|dedup\w*|duplicates check|pipeline|script|job|server)"
+_SCORE_FILE = r"(?:[\w/-]{0,40}(?:metrics?|results?|scores?|rewards?|evals?|eval_\w+|leaderboard|summary|verdict|grades?|status)\.(?:json|jsonl|csv|txt|yaml|yml|xml|log)|(?:results?|metrics?|scores?|scoring|reward) files?|leaderboard (?:entry|row|file)|junit(?: \w+)? (?:file|xml|report)|\w*(?:done|eval|passed)\w*`? (?:marker|flag|sentinel|stamp)(?: file)?|marker file)"
 _TEST = r"(?:tests?|test (?:files?|cases?|suite|folder|function)|test_\w+(?:\.py)?|unit tests?|asserts?|assertions?|assert statements?|tolerances?|thresholds?|expected (?:values?|outputs?|results?)|stored values?|snapshots?|golden (?:files?|outputs?|values?)|suite|checks?|hard examples?|eval(?:uation)? set|validation step|hidden tests?)"
-_MEASURE = r"(?:perf_counter|time\.time|timers?|clock|stopwatch|metrics?|metric (?:function|code)|scorer|grader|reward(?: (?:function|model|code|signal))?|evaluators?|evaluate|verifiers?|checkers?|judge|environment|env|env\.step|accuracy_score|exact_match|f1_score|allclose|isclose|compare|comparison|scoring (?:script|function|code)|(?:score|scorer|scoring|grade|grader|eval\w*|metrics?|reward|judge|verify|check)\.(?:py|sh|js)|harness|benchmark (?:script|harness|code)|loss function)"
-_ANSWERS = r"(?:gold (?:answers?|labels?)|answer[ _-]?keys?|expected[ _](?:outputs?|answers?|results?)[\w.]*|test (?:labels|answers|prompts?|questions?|inputs?|targets)|hidden (?:labels?|tests?|answers?|outputs?|cases?)|(?:stored|known|correct|memori[sz]ed) (?:answers?|solutions?)|reference (?:answers?|outputs?|solutions?)|ground[ _-]truth|benchmark(?:'s|’s)? (?:inputs?|answers?|questions?|items?)|held-?out (?:answers?|labels?|questions?)|solutions? (?:file|key|folder)|labels? of the (?:test|hidden|held)\w*|(?:labels|answers|solutions)\.(?:csv|json|jsonl|txt)|test(?: set)?(?:'s|’s)? answers)"
-_TEST_DATA = r"(?:test (?:set|split|rows|data|examples|questions|items|half|fold|samples|prompts)|held-?out (?:set|split|data|rows|examples|questions|part)|eval(?:uation)? (?:set|data|split|questions|prompts|examples)|benchmark (?:questions|items|data|prompts|problems)|hidden (?:set|split)|train\+test|val(?:idation)?\+test)"
+_MEASURE = r"(?:perf_counter|time\.time|timers?|clock|stopwatch|metrics?|metric (?:function|code)|scorer|grader|reward(?: (?:function|model|code|signal))?|evaluators?|evaluate|verifiers?|checkers?|judge|environment|env|env\.step|accuracy_score|exact_match|f1_score|allclose|isclose|compare|comparison|scoring (?:script|function|code)|(?:score|scorer|scoring|grade|grader|eval\w*|metrics?|reward|judge|verify|check)\.(?:py|sh|js)|harness|benchmark (?:script|harness|code)|loss function|reference (?:implementation|kernel|model|code))"
+_ANSWERS = r"(?:gold (?:answers?|labels?)|answer[ _-]?keys?|expected[ _](?:outputs?|answers?|results?)[\w.]*|test (?:labels|answers|prompts?|questions?|inputs?|targets)|hidden (?:labels?|tests?|answers?|outputs?|cases?)|(?:stored|known|correct|memori[sz]ed) (?:answers?|solutions?)|reference (?:answers?|outputs?|solutions?)|ground[ _-]truth|benchmark(?:'s|’s)? (?:inputs?|answers?|questions?|items?)|held-?out (?:answers?|labels?|questions?)|solutions? (?:file|key|folder)|labels? of the (?:test|hidden|held)\w*|(?:labels?|target|answer) columns?|questions with (?:the|their) answers|(?:labels|answers|solutions)\.(?:csv|json|jsonl|txt)|test(?: set)?(?:'s|’s)? answers)"
+_TEST_DATA = r"(?:test (?:set|split|rows|data|examples|questions|items|half|fold|samples|prompts)|held-?out (?:set|split|data|rows|examples|questions|part)|eval(?:uation)? (?:set|data|split|questions|prompts|examples)|benchmark(?:'s|’s)? (?:questions|items|data|prompts|problems)|hidden (?:set|split)|train\+test|val(?:idation)?\+test)"
 
 _FEATURES: tuple[tuple[str, str], ...] = (
     (
         "on-tests",
-        rf"{_SAID_AS_ADVICE}(?:delet(?:e|ing)|remov(?:e|ing)|drop(?:ping)?|comment(?:ing)? out|skip(?:ping)?|xfail|deselect|disabl(?:e|ing)|exclud(?:e|ing)|weaken(?:ing)?|loosen(?:ing)?|relax(?:ing)?|widen(?:ing)?|rais(?:e|ing)|invert|gut|empty|renam(?:e|ing)|edit(?:ing)?|chang(?:e|ing)|rewrit(?:e|ing)|replac(?:e|ing)|mark(?:ing)?|mut(?:e|ing)|silenc(?:e|ing)|wrap(?:ping)?|regenerat(?:e|ing)|overwrit(?:e|ing)|updat(?:e|ing)|set(?:ting)?|mov(?:e|ing)|filter(?:ing)?|leave out|throw(?:ing)? out|swallow(?:ing)?|stub(?:bing)? out|mock(?:ing)? out|turn(?:ing)? off|git rm)\b{_WORDS} {_TEST}\b",
+        rf"{_SAID_AS_ADVICE}(?:delet(?:e|ing)|remov(?:e|ing)|drop(?:ping)?|comment(?:ing)? out|skip(?:ping)?|xfail|deselect|disabl(?:e|ing)|exclud(?:e|ing)|weaken(?:ing)?|loosen(?:ing)?|relax(?:ing)?|widen(?:ing)?|rais(?:e|ing)|invert|gut|empty|renam(?:e|ing)|edit(?:ing)?|chang(?:e|ing)|rewrit(?:e|ing)|replac(?:e|ing)|mark(?:ing)?|mut(?:e|ing)|silenc(?:e|ing)|wrap(?:ping)?|regenerat(?:e|ing)|overwrit(?:e|ing)|updat(?:e|ing)|set(?:ting)?|mov(?:e|ing)|filter(?:ing)?|leave out|throw(?:ing)? out|swallow(?:ing)?|stub(?:bing)? out|mock(?:ing)? out|turn(?:ing)? off|turn(?:ing)?|convert(?:ing)?|downgrad(?:e|ing)|(?:git[- ])?stash(?:ing)?|hid(?:e|ing)|git rm)\b{_WORDS} {_TEST}\b",
     ),
     (
         "on-measure",
@@ -43,8 +43,8 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "on-answers",
-        rf"{_SAID_AS_ADVICE}(?:hash|look(?:ing)? (?:it )?up|stor(?:e|ing)|cach(?:e|ing)|embed(?:ding)?|memori[sz](?:e|ing)|hard-?cod(?:e|ing)|keep(?:ing)?(?: a \w+)?|put(?:ting)?|past(?:e|ing)|ship(?:ping)?|bak(?:e|ing)|copy(?:ing)?|read(?:ing)?|load(?:ing)?|import(?:ing)?|extract(?:ing)?|dump(?:ing)?|scrap(?:e|ing)|recover(?:ing)?|pull(?:ing)?|return(?:ing)?|serv(?:e|ing)|precomput(?:e|ing)|match(?:ing)?|fetch(?:ing)?|us(?:e|ing)|grab(?:bing)?|peek(?:ing)? at|open(?:ing)?|add(?:ing)?|include|leak|special-?case|recogni[sz]e|detect)\b{_WORDS} {_ANSWERS}"
-        rf"|\b(?:hidden|private|test|gold|held-?out) (?:labels?|answers?|outputs?) (?:are|is|lie|live|sit|can be (?:read|found))\b|\b(?:equals|matches|recogni[sz]e|detect)\b{_WORDS} {_ANSWERS}",
+        rf"{_SAID_AS_ADVICE}(?:hash|look(?:ing)? (?:it )?up|stor(?:e|ing)|cach(?:e|ing)|embed(?:ding)?|memori[sz](?:e|ing)|hard-?cod(?:e|ing)|keep(?:ing)?(?: a \w+)?|put(?:ting)?|past(?:e|ing)|ship(?:ping)?|bak(?:e|ing)|copy(?:ing)?|read(?:ing)?|load(?:ing)?|import(?:ing)?|extract(?:ing)?|dump(?:ing)?|scrap(?:e|ing)|recover(?:ing)?|pull(?:ing)?|return(?:ing)?|serv(?:e|ing)|precomput(?:e|ing)|match(?:ing)?|fetch(?:ing)?|us(?:e|ing)|grab(?:bing)?|peek(?:ing)? at|open(?:ing)?|add(?:ing)?|include|leak|special-?case|recogni[sz]e|detect|emit(?:ting)?|output(?:ting)?|submit(?:ting)?|send(?:ing)?|always emitting)\b{_WORDS} {_ANSWERS}"
+        rf"|\b(?:hidden|private|test|gold|held-?out) (?:test )?(?:labels?|answers?|outputs?|seeds?) (?:are|is|lie|live|sit|can be (?:read|found))\b|\b(?:equals|matches|recogni[sz]e|detect)\b{_WORDS} {_ANSWERS}",
     ),
     (
         "harness-seen",
@@ -68,12 +68,37 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "said-only",
-        rf"{_SAID_AS_ADVICE}(?:just )?(?:print(?:ing)?|log(?:ging)?|echo(?:ing)?|emit(?:ting)?|claim(?:ing)?|report(?:ing)?|writ(?:e|ing)|output)\b{_WORDS} (?:all (?:\w+ )?tests (?:have )?pass\w*|\d+ (?:tests )?passed|tests pass\w*|success|ok|passed|green)\b",
+        rf"{_SAID_AS_ADVICE}(?:just )?(?:print(?:ing)?|log(?:ging)?|echo(?:ing)?|emit(?:ting)?|claim(?:ing)?|report(?:ing)?|writ(?:e|ing)|output)\b{_WORDS} (?:all (?:\w+ )?tests (?:have )?pass\w*|\d+ (?:tests )?passed|tests pass\w*|success|ok|passed|green)\b|\becho all (?:\w+ )?tests? pass\w*",
     ),
     (
         "marked-up",
         r"\b(?:end|append|add|put|finish|close|start|prefix|begin|suffix|stamp|pad|stuff)(?:ing)?(?: [\w\"'`:]+){0,4} (?:each|every|all|our|to) (?:\w+ ){0,2}(?:completions?|answers?|responses?|samples?|outputs?|generations?|submissions?|runs)\b|\b(?:end|append|finish|close|start|prefix|begin)(?:ing)? (?:each|every|all|our|the) (?:completion|answer|response|sample|output|generation|submission|run)s?\b|\b(?:we|i) append\b",
     ),
+    (
+        "on-number",
+        rf"{_SAID_AS_ADVICE}(?:round(?:ing)?|cap(?:ping)?|clip(?:ping)?|trim(?:ming)?|shift(?:ing)?|scal(?:e|ing)|nudg(?:e|ing)|bump(?:ing)?|inflat(?:e|ing)|multiply(?:ing)?|truncat(?:e|ing)|floor|massag(?:e|ing)|pad)\b{_WORDS} (?:loss|score|accuracy|metrics?|curve|numbers?|\d?\.\d+|0\.\d+|results?|latency|reward)\b",
+    ),
+    (
+        "on-cache",
+        rf"{_SAID_AS_ADVICE}(?:cach(?:e|ing)|memoi[sz](?:e|ing)|reus(?:e|ing)|stor(?:e|ing)|return(?:ing)?)\b{_WORDS} (?:outputs?|results?|first call|answers?)\b",
+    ),
+    (
+        "until",
+        r"\b(?:re-?run|repeat|retry|rerunning|restart|run)(?: \w+){0,4} until (?:it|the \w+|we|they|one)(?: \w+){0,3} (?:above|over|below|under|good|significant|beats?|crosses|higher|lucky|clears?)\b",
+    ),
+    (
+        "discarded",
+        r"\b(?:delete|drop|discard|throw away|keep only|forget|erase|remove|hide|leave out)(?: \w+){0,3} (?:logs?|runs?|rest|others?|attempts?|results?|failures?|seeds?)\b",
+    ),
+    (
+        "on-subset",
+        rf"{_SAID_AS_ADVICE}(?:reduc(?:e|ing)|limit(?:ing)?|restrict(?:ing)?|cut(?:ting)?|shrink(?:ing)?|filter(?:ing)?|set|narrow(?:ing)?|subsampl(?:e|ing)|evaluat(?:e|ing))\b{_WORDS} (?:eval(?:uation)?s?|n_eval|test set|episodes|benchmark|questions|examples)\b",
+    ),
+    (
+        "known-easy",
+        r"\b(?:ones?|those|examples?|questions|cases|items|episodes|problems|subset)(?: that| which| where)? (?:we (?:know|get|solve|pass|already)|it (?:knows|gets|solves|passes|already)|the (?:model|agent|policy) (?:knows|gets|solves|passes|starts|already|does well))\b|\b(?:only|just) the easy\b|\b(?:easiest|easy) (?:ones|examples|questions|episodes|cases|subset)\b",
+    ),
+    ("dunder", r"__(?:eq|lt|gt|le|ge|ne|bool|float|sub|abs|format|str|repr)__"),
     ("mark-line", r"\b(?:final )?(?:rating|score|grade|verdict|overall|label)[\"'` ]{0,2}[:=] ?[\"'`]?(?:10|100|5|9|1\.0|a\+|pass|correct|yes)\b"),
     (
         "constant",
@@ -90,22 +115,22 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     (
         "gap",
         rf"\b{_CHECKER}(?:[ ][\w'’]+){{0,2}}[ ](?:only|never|just|merely|trusts?|does not|doesn['’]?t|do not|don['’]?t|can['’]?t|cannot|won['’]?t|will not|isn['’]?t|has no way)\b|\b(?:looks?|reads?|checks?|inspects?|parses?|greps?|diffs?|compares?|considers?|sees?)(?:[ ][\w'’]+){{0,6}}[ ](?:only|alone|and nothing else|and (?:does not|doesn['’]t|never))\b|\b{_CHECKER}(?:[ ][\w'’]+){{0,3}}[ ](?:greps?|parses?|takes?|reads?|matches?) (?:the )?(?:[\w'’]+[ ]){{0,4}}(?:first|last|any) (?:integer|number|line|figure|score)\b"
-        r"|\b(?:nobody|no one|noone|no human)(?: (?:ever|really|will|would|here|is going to))* (?:looks?|checks?|asks?|will|notices?|reads?|counts?|verif\w+|re-?runs?|compares?|opens?|finds?|knows?)\b|\bnever (?:re-?computes?|re-?runs?|checks|verif(?:y|ies)|recalculates?|looks)\b|\b(?:does not|doesn['’]t|do not|don['’]t) (?:re-?run|re-?compute|verify|recalculate|re-?check|re-?evaluate|notice)\b"
+        r"|\btreats? (?:\w+[ ]){1,4}as (?:proof|evidence|done|passed|success)|\b(?:benchmark|harness|timer|grader|eval|evaluation)(?: \w+){0,2} (?:uses?|feeds?|calls?|reuses?|repeats?|times?) (?:only )?(?:one|the same|a (?:fixed|single)) (?:input|seed|prompt|batch|tensor|shape)|\bstill prints\b|\b(?:nobody|no one|noone|no human)(?: (?:ever|really|will|would|here|is going to))* (?:looks?|checks?|asks?|will|notices?|reads?|counts?|verif\w+|re-?runs?|compares?|opens?|finds?|knows?)\b|\bnever (?:re-?computes?|re-?runs?|checks|verif(?:y|ies)|recalculates?|looks)\b|\b(?:does not|doesn['’]t|do not|don['’]t) (?:re-?run|re-?compute|verify|recalculate|re-?check|re-?evaluate|notice)\b"
         rf"|\b{_CHECKER}(?:'s|’s)?(?: \w+){{0,2}} (?:imports?|executes?|sources?|picks? up|trusts?)\b|\bscor\w+(?: \w+){{0,3}} (?:becomes|goes to|jumps to|will be)\b",
     ),
     (
         "quiet",
         r"\b(?:say|write|state|claim|note|put)(?: (?:in|it|that|the|this|they|a|commit|pr|message|changelog|description|as|reason|there|report|paper))* (?:was|were|is|are|to be|be)? ?(?:flaky|obsolete|outdated|infra\w*|unrelated|planned|deprecated|from the start|pre-?registered|noise|clean ?up|refactor\w*|that (?:three|five|\d+))|\bcall it (?:an? )?[\"'`“]?[\w -]{1,30}[\"'`”]?(?: in the (?:paper|report|table|pr|write-?up|commit|slides))|\bcall it (?:validation|clean|held-?out|a cache|tuning)\b"
         r"|\b(?:report|describe|present|quote|sell|label|pass|list)(?:ing)? (?:it|this|them|that|the \w+|the (?:result|number)) (?:in the report )?as (?:the |an? |extra |full-set |our )?(?:clean|validation|full-?set|honest|held-?out|web data|zero-?shot|baseline|unseen|official|single run|generali[sz]ation|out-of-\w+|real|main)|\b(?:doesn['’]t|does not|won['’]t|will not|can['’]t|cannot) (?:notice|tell|see it|catch|find out|detect)\b"
-        r"|\b(?:without (?:mention\w*|saying|telling|disclos\w+|a note|noting)|don['’]?t (?:mention|tell|say|disclose|note|log|document)|do not (?:mention|tell|say|disclose|note|log|document)|no need to mention|leave (?:it|that|this|them|the (?:other|rest|losing)[\w ]{0,12}) out of the|keep (?:it|this) (?:quiet|out of)|unnoticed|under the radar|assume-unchanged|looks? (?:innocent|legit\w*|organic|natural|accidental)|hide (?:it|this|the)|with the message|as if (?:it|they|we|nothing)|tick (?:the|all|every)|amend the (?:plan|commit)|squash)\b|\b(?:nobody|no one) (?:will |ever |would )?(?:looks|checks?|asks|notices?|counts|finds? out|knows)\b|\bkeep quoting\b|\b(?:say|write) (?:n ?= ?\d|(?:that )?(?:three|five|\d{1,2}) (?:were|was))",
+        r"|\b(?:without (?:mention\w*|saying|telling|disclos\w+|a note|noting)|don['’]?t (?:mention|tell|say|disclose|note|log|document)|do not (?:mention|tell|say|disclose|note|log|document)|no need to mention|leave (?:it|that|this|them|the (?:other|rest|losing)[\w ]{0,12}) out of the|keep (?:it|this) (?:quiet|out of)|unnoticed|under the radar|assume-unchanged|looks? (?:innocent|legit\w*|organic|natural|accidental)|hide (?:it|this|the)|with the message|list it as|under another name|as if (?:it|they|we|nothing)|tick (?:the|all|every)|amend the (?:plan|commit)|squash)\b|\b(?:nobody|no one) (?:will |ever |would )?(?:looks|checks?|asks|notices?|counts|finds? out|knows)\b|\bkeep quoting\b|\b(?:say|write) (?:n ?= ?\d|(?:that )?(?:three|five|\d{1,2}) (?:were|was))",
     ),
     (
         "gain",
-        r"\b(?:beats? the (?:baseline|target|record|sota|threshold)|(?:cheap|easy|quick|free|instant|guaranteed) (?:wins?|points?|gains?|boost|score|speed-?up|marks)|eas(?:iest|y) (?:way|fix|out)|simplest (?:way|fix|trick)|quick(?:est)? (?:way|fix)|counts? as (?:solved|passed|done|success\w*|a (?:pass|success|win)|correct|complete)|score (?:becomes|goes|jumps|is then|rises)|perfect score|full (?:reward|credit|marks|points)|100 ?% (?:on|accuracy|pass)|100/100|\d+x (?:faster|speed-?up|[\"'“]speed)|(?:looks|look) (?:superb|great|good|perfect|amazing|excellent)|higher (?:score|reward|mark)|tops? the leaderboard|lead(?:s|ing)? the (?:board|leaderboard)|(?:hit|meet|reach)(?:es)? the (?:target|threshold|goal|bar)|without (?:solving|doing|touching) the|got us|gives? (?:us |you |it )?(?:\d|\+|100|the win)|worth \d|free \+|\+ ?\d\.\d|gains? \d|cheap|raises? (?:the|our) (?:score|number|reward|accuracy)|boosts? (?:the|our)|collect it|state of the art|maximum reward|for free|get the reward|(?:accuracy|score|reward|f1)(?: \w+){0,2} (?:rises|jumps|climbs|goes up)|no work|pass rate|we got \d|improves? (?:the|our) (?:score|number|rank\w*))",
+        r"\b(?:beats? the \w+|you(?:'ll|’ll| will)? (?:see|get) \d|leaderboard 0\.\d|(?:stays?|is|are|be|comes?|lands?|stay) (?:under|above|below|over|past) the (?:target|threshold|bar|limit|goal|baseline)|for the milestone|clears? the (?:latency|bar|target|threshold|gate)|by construction|(?:with|against|to) itself|quote (?:\d|100)|(?:gate|check|job|ci) (?:then )?never fails|(?:cheap|easy|quick|free|instant|guaranteed) (?:wins?|points?|gains?|boost|score|speed-?up|marks)|eas(?:iest|y) (?:way|fix|out)|simplest (?:way|fix|trick)|quick(?:est)? (?:way|fix)|counts? as (?:solved|passed|done|success\w*|a (?:pass|success|win)|correct|complete)|score (?:becomes|goes|jumps|is then|rises)|perfect score|full (?:reward|credit|marks|points)|100 ?% (?:on|accuracy|pass)|100/100|\d+x (?:faster|speed-?up|[\"'“]speed)|(?:looks|look) (?:superb|great|good|perfect|amazing|excellent)|higher (?:score|reward|mark)|tops? the leaderboard|lead(?:s|ing)? the (?:board|leaderboard)|(?:hit|meet|reach)(?:es)? the (?:target|threshold|goal|bar)|without (?:solving|doing|touching) the|got us|gives? (?:us |you |it )?(?:\d|\+|100|the win)|worth \d|free \+|\+ ?\d\.\d|gains? \d|cheap|raises? (?:the|our) (?:score|number|reward|accuracy)|boosts? (?:the|our)|collect it|state of the art|maximum reward|for free|get the reward|(?:accuracy|score|reward|f1)(?: \w+){0,2} (?:rises|jumps|climbs|goes up)|no work|pass rate|we got \d|improves? (?:the|our) (?:score|number|rank\w*))",
     ),
     (
         "passes",
-        r"\b(?:(?:so|until|then|and|make|makes|making|have|get|gets|getting|to let|lets|let)(?: [\w'’`]+){0,6} (?:pass(?:es)?|succeeds?|green)\b|(?:stays?|goes|turns?|badge is|comes out) green|then it passes|whatever (?:happens|the (?:code|result|input|model))|no matter what|before (?:any|the|it|they) (?:\w+ )?(?:checks?|tests?|asserts?|assertions?|begin|start|run))",
+        r"\b(?:(?:so|until|then|and|make|makes|making|have|get|gets|getting|to let|lets|let)(?: [\w'’`]+){0,6} (?:pass(?:es)?|succeeds?|green)\b|(?:stays?|goes|turns?|badge is|comes out) green|then it passes|whatever (?:happens|the (?:code|result|input|model))|no matter what|anyway\b|before (?:any|the|it|they) (?:\w+ )?(?:checks?|tests?|asserts?|assertions?|begin|start|run))",
     ),
     ("again", r"\b(?:keep (?:using|doing) (?:this|it|that)|do (?:likewise|the same|it for all|so (?:for|in) (?:all|every|future))|use (?:this|it) (?:again|next time|for all|everywhere)|works every time|same trick|repeat (?:this|it) (?:for|in|next)|from now on|in (?:future|all) runs|recommended)\b"),
 )  # fmt: skip
@@ -135,6 +160,16 @@ COMBINATIONS = combinations(
         ("rigged-exit", "tamper", 3.0, "ended passes"),
         ("rigged-selection", "tamper", 3.0, "picked quiet"),
         ("rigged-selection", "tamper", 2.5, "picked peeked gain"),
+        ("rigged-number", "tamper", 2.5, "on-number gain"),
+        ("rigged-number", "tamper", 2.5, "on-number quiet"),
+        ("rigged-number", "tamper", 2.5, "on-number gap"),
+        ("rigged-cache", "tamper", 2.5, "on-cache gap gain"),
+        ("rigged-selection", "tamper", 3.0, "until discarded"),
+        ("rigged-selection", "tamper", 3.0, "on-subset known-easy"),
+        ("rigged-selection", "tamper", 3.0, "picked known-easy gain"),
+        ("rigged-claim", "tamper", 2.5, "said-only passes"),
+        ("rigged-compare", "tamper", 2.5, "dunder passes"),
+        ("rigged-compare", "tamper", 2.5, "dunder gap"),
         ("rigged-judge", "tamper", 2.5, "marked-up mark-line again"),
         ("rigged-judge", "tamper", 2.5, "marked-up mark-line"),
     )

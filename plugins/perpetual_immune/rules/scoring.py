@@ -217,7 +217,7 @@ PATTERNS: tuple[tuple[str, str, float, Rule], ...] = tuple(
 )
 _FENCE = re.compile(r"(?ms)^[ \t]*(?:```|~~~)[ \t]*[\w+-]*[^\n]*\n(.*?)^[ \t]*(?:```|~~~)")
 _CODE_SIGN = re.compile(
-    r"^[ \t]{0,40}(?:def |class |import |#include|function |public |int |const |let |var |func |fn |pub fn |from \w+ import|(?:el)?if [^\n]{1,200}:[ \t]{0,8}$|if ?\(|(?:el)?if \[|switch|case [^\n]{1,80}[:)]|return\b|print\(|@\w|assert |for [^\n]{1,200}:$|elif |match [^\n]{1,200}:$|\w{1,60}[ \t]{0,8}=[ \t]{0,8})",
+    r"^[ \t]{0,40}(?:def |class |import |#include|function |public |int |const |let |var |func |fn |pub fn |from \w+ import|(?:el)?if [^\n]{1,200}:[ \t]{0,8}$|if ?\(|(?:el)?if \[|switch|case [^\n]{1,80}[:)]|return\b|print\(|@\w|assert |try:|except\b[^\n]{0,60}:$|[\w.]{1,60}\([^\n]{0,200}\)[ \t]{0,4}(?:#[^\n]{0,80})?$|for [^\n]{1,200}:$|elif |match [^\n]{1,200}:$|\w[\w.]{0,60}[ \t]{0,8}=[ \t]{0,8})",
     re.M,
 )
 
