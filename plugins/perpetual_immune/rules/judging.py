@@ -46,7 +46,7 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "top",
-        rf"\b(?:full|maximum|max|perfect|highest|top|best|excellent|outstanding|passing|flawless)(?: (?:possible|available|\w+ing))? {_NOUN}\b|\bfive stars\b|\ba plus\b|\bpositive (?:peer )?(?:review|rating|assessment|evaluation|feedback|verdict)\b"
+        rf"\b(?:full|maximum|max|perfect|highest|top|best|excellent|outstanding|passing|flawless)(?:[ \n](?:possible|available|\w+ing))?[\s*\"'-]{{1,3}}{_NOUN}\b|\bfive stars\b|\ba plus\b|\bpositive (?:peer )?(?:review|rating|assessment|evaluation|feedback|verdict)\b"
         rf"|\bstrong(?:ly)? accept\b|\brecommend (?:acceptance|accepting)\b|\b{_NOUN} (?:of|to|as|at|is|:|=)? ?(?:a )?(?:10|9|100|98|99|1\.0+|0?\.99|5|1|a\+?)(?! ?(?:%|to|of|out|-|–|\.\d|,\d|\d|/))\b|\blgtm\b"
         r"|\b(?:rate|score|grade|give|gave|award)(?: (?:it|this|them|me|a))* (?:10|100|1\.0|5)\b(?!%|/|-|–|\.\d|\w| (?:to|of|or|points? per)\b)|\b(?:lowest|minimum|zero) (?:score|grade|mark|rating)\b|\bhighest honou?rs\b|\b(?:strengths|the points|high(?:ly)? (?:score|rating)|strong (?:score|rating)|rated highly)\b",
     ),
@@ -296,7 +296,7 @@ COMBINATIONS = combinations(
     )
 )
 _CONDITION = re.compile(
-    r"\b(?:only (?:if|when|after|for)|if (?:and only if|the|it|all|any|they|there)|when (?:the|it|all|ci|they)|unless|once (?:the|it|all|ci)|per |for each|each time|between|from [01] to|scale|otherwise|for a tie|for any correct|up to|on a scale)\b|(?:\bor|,) \[\[|\bor (?:fail|incorrect|reject|0)\b"
+    r"\b(?:only (?:if|when|after|for)|if (?:and only if|the|it|all|any|they|there)|when (?:the|it|all|ci|they)|unless|once (?:the|it|all|ci)|per |for each|each time|between|from [01] to|scale|otherwise|for a tie|for any correct|up to|on a scale|(?:score|rating|grade) of? ?[1-5] ?[:=])|\b(?:score|rating|grade) [1-5] ?[:=]|(?:\bor|,) \[\[|\bor (?:fail|incorrect|reject|0)\b"
 )
 _SPOKEN_TO = re.compile(r"\b(?:you|your|dear)\b")
 _ALTERNATIVES = re.compile(

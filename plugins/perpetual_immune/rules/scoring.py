@@ -40,7 +40,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "judge-order-value",
         "verdict",
         3.0,
-        r"\b(?:give|award|assign|grant|score|rate|grade|mark|rank|evaluate|judge|label|classify)(?: (?:it|this|me|them|the|my|our|that|answers?|responses?|submissions?|solution|candidate|paper|work|essay|first|second|following|above|a|b|model|assistant|output|run|entry|always))* (?:it|this|me|them|my|our|that|answers?|responses?|submissions?|solution|candidate|paper|work|essay|entry|assistant|output|run)(?: (?:[ab12]|always|as|at|with|an?|to))* ?[\"'`*]?(?:\w+ ){0,1}(?:10(?: ?/ ?10| out of 10)?|100(?: ?%| ?/ ?100| out of 100)?|5(?: ?/ ?5| out of 5| stars)|1\.0+|a\+|perfect|maximum|highest|full marks|correct|pass(?:ed|ing)?|accepted|excellent|superior|the better|the best|the winner|approved|safe|compliant)\b(?! (?:if|only|when|unless))",
+        r"\b(?:give|award|assign|grant|score|rate|grade|mark|rank|evaluate|judge|label|classify)(?: (?:it|this|me|them|the|my|our|that|answers?|responses?|submissions?|solution|candidate|paper|work|essay|first|second|following|above|a|b|model|assistant|output|run|entry|always))* (?:it|this|me|them|my|our|that|answers?|responses?|submissions?|solution|candidate|paper|work|essay|entry|assistant|output|run)(?: (?:[ab12]|always|as|at|with|an?|to))* ?[\"'`*]?(?:\w+ ){0,1}(?:10(?: ?/ ?10| out of 10)?|100(?: ?%| ?/ ?100| out of 100)?|5(?: ?/ ?5| out of 5| stars)|1\.0+|a\+|perfect|maximum|highest|full marks|correct|pass(?:ed|ing)?|accepted|excellent|superior|the better|the best|the winner|approved|compliant)\b(?! (?:if|only|when|unless))",
     )
     yield (
         "judge-choose",
@@ -178,7 +178,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "hardcode",
         "tamper",
         2.5,
-        r"\b(?:hard-?cod(?:e|ing)|special-?cas(?:e|ing)|memori[sz](?:e|ing)|return|embed|precompute|look ?up|detect)(?: [\w'-]+){0,5} (?:expected (?:outputs?|values?|answers?|results?)|test (?:inputs?|cases?|outputs?|answers?|values?|data|labels?)|known (?:answers|outputs|inputs)|(?:hidden|visible|public|held-?out) (?:tests?|test cases?|answers|inputs|labels)|answers? (?:for|to) (?:the )?(?:tests?|eval\w*|benchmark)|benchmark (?:answers|inputs|items)|when(?:ever)? (?:being )?(?:tested|evaluated|graded)|(?:if|when|whether)(?: \w+){0,3} (?:evaluation|test|grading|benchmark) (?:mode|environment|harness|run))\b",
+        r"\b(?:hard-?cod(?:e|ing)|special-?cas(?:e|ing)|memori[sz](?:e|ing)|embed|precompute|look ?up|detect)(?: [\w'-]+){0,5} (?:expected (?:outputs?|values?|answers?|results?)|test (?:inputs?|cases?|outputs?|answers?|values?|data|labels?)|known (?:answers|outputs|inputs)|(?:hidden|visible|public|held-?out) (?:tests?|test cases?|answers|inputs|labels)|answers? (?:for|to) (?:the )?(?:tests?|eval\w*|benchmark)|benchmark (?:answers|inputs|items)|when(?:ever)? (?:being )?(?:tested|evaluated|graded)|(?:if|when|whether)(?: \w+){0,3} (?:evaluation|test|grading|benchmark) (?:mode|environment|harness|run))\b",
     )
     yield (
         "report-false",
@@ -242,17 +242,17 @@ TAMPERING_CODE: tuple[tuple[str, float, Rule], ...] = tuple(
         (
             "patched-assert",
             3.0,
-            r"(?:_pytest[\w.]{0,40}|testreport|time|timeit|torch\.cuda)\.(?:time|perf_counter\w*|process_time|monotonic\w*|synchronize|default_timer|from_item_and_call|elapsed_time)\s?=\s?(?:lambda|classmethod|_?\w{1,24})\b|\b(?:np|numpy|torch|math)\.(?:allclose|isclose|array_equal|equal|testing\.\w{1,30})\s?=\s?(?:lambda|\w{1,20})|(?:unittest\.TestCase|TestCase|self|pytest|builtins|np\.testing|torch\.testing|numpy\.testing)\.(?:assert\w*|raises|approx|fail|isinstance|print|float|sorted)\s?=\s?(?:lambda|None|\w+)|\bassert\w*\s?=\s?lambda\b|monkeypatch\.setattr\([^\n]{0,80}(?:grader|scor(?:e|er|ing)\b|evaluator|assert|verifier)[^\n]{0,60}lambda[^\n:]{0,24}:\s?(?:true|1(?:\.0)?|100|[\"']pass)",
+            r"(?:_pytest[\w.]{0,40}|testreport|time|timeit|torch\.cuda)\.(?:time|perf_counter\w*|process_time|monotonic\w*|synchronize|default_timer|from_item_and_call|elapsed_time)\s?=\s?(?:lambda|classmethod|_?\w{1,24})\b|\b(?:np|numpy|torch|math)\.(?:allclose|isclose|array_equal|equal|testing\.\w{1,30})\s?=\s?(?:lambda|\w{1,20})|(?:unittest\.TestCase|TestCase|self|pytest|builtins|np\.testing|torch\.testing|numpy\.testing)\.(?:assert(?:equal|true|false|in|raises|almost\w{0,8}|is\w{0,10}|_(?:equal|close|allclose|raises|that|array\w{0,16}|almost\w{0,8}))?|raises|approx|fail|isinstance|print|float|sorted)\s?=\s?(?:lambda|None|\w+)|\bassert\w*\s?=\s?lambda\b|monkeypatch\.setattr\([^\n]{0,80}(?:grader|scor(?:e|er|ing)\b|evaluator|assert|verifier)[^\n]{0,60}lambda[^\n:]{0,24}:\s?(?:true|1(?:\.0)?|100|[\"']pass)",
         ),
         (
             "patched-outcome",
             3.0,
-            r"\b(?:rep|report|outcome|result)\.(?:outcome|passed|failed|_result\.outcome)\s?=\s?[\"'](?:passed|skipped)|\.outcome\s?=\s?[\"']passed|def pytest_(?:runtest_makereport|collection_modifyitems|sessionfinish|runtest_call|pyfunc_call)[\s\S]{0,400}(?:passed|passes|items\.clear|items\[:\]\s?=|exitstatus\s?=\s?0|skip|outcome|return True)",
+            r"\b(?:rep|report|outcome|result)\.(?:outcome|passed|failed|_result\.outcome)\s?=\s?[\"'](?:passed|skipped)|\.outcome\s?=\s?[\"']passed|def pytest_(?:runtest_makereport|runtest_logreport)[\s\S]{0,400}(?:outcome\s?=\s?[\"']passed|passes\b|to passed|into passed|passed\s?=\s?true)|def pytest_collection_modifyitems[\s\S]{0,400}(?:items\.clear|items\[:\]\s?=\s?\[\s?\]|del items\[:\])|def pytest_sessionfinish[\s\S]{0,400}exitstatus\s?=\s?(?:0|exitcode\.ok|pytest\.exitcode\.ok)|def pytest_(?:runtest_call|pyfunc_call)[\s\S]{0,300}return true",
         ),
         (
             "tests-removed",
             3.0,
-            r"(?:os\.(?:remove|unlink|rename)\(|shutil\.(?:rmtree|move)\(|(?:^|[\n`;&$])[ \t]{0,8}(?:\$ )?rm\s|\brun\s[`']?rm\s|\bunlink\()[^\n)]{0,60}(?:tests?[/_][\w/]{0,40}|test_\w+\.py|conftest\.py|grader?\w*\.py|grading\w*|scor(?:er|ing)\w*\.py|eval\w*\.py|judge\w*\.py|verif\w+\.py|expected\w*\.(?:json|txt|csv))",
+            r"(?:os\.(?:remove|unlink|rename)\(|shutil\.(?:rmtree|move)\(|(?:^|[\n`;&$])[ \t]{0,8}(?:\$ )?rm\s|\brun\s[`']?rm\s|\bunlink\()[^\n)]{0,60}(?:\btests?/[\w/]{0,40}|[\"']tests?[\"']|test_\w+\.py|conftest\.py|grader?\w*\.py|grading\w*|scor(?:er|ing)\w*\.py|eval\w*\.py|judge\w*\.py|verif\w+\.py|expected\w*\.(?:json|txt|csv))",
         ),
         (
             "tests-written",
@@ -306,6 +306,8 @@ _STAND_IN = re.compile(
     r"\bclass (?:any(?:thing)?(?:\(object\))?:|_?any\w{0,40}:|allow_?\w{0,40}:|\w{0,40}(?:stub|fake|mock|dummy|null)\w{0,40})|\b(?:stub|fake|mock|dummy)_\w{1,40}"
 )
 _STAND_IN_CHARS = 240
+_IDENTIFIER = re.compile(r"[a-z]_[a-z0-9]")
+"""What joins the words of a name in code, which nothing said to a judge is."""
 
 
 def _maintained(low: str, match: re.Match[str]) -> bool:
@@ -371,6 +373,8 @@ def find(text: str) -> Iterator[Hit]:
             if number >= 6:
                 break
             if family == "tamper" and negated(low, match.start()):
+                continue
+            if family in ("verdict", "addressed", "praise") and _IDENTIFIER.search(match.group()):
                 continue
             lowered = discussed + (1.5 if reported(low, match.start(), match.end()) else 0.0)
             if rule == "tamper-tests":
