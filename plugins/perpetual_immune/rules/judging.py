@@ -16,7 +16,7 @@ from perpetual_immune.rules.sentences import Reader, combinations
 
 EVALUATOR = (
     r"(?:judges?|graders?|evaluators?|reviewers?|raters?|assessors?|examiners?|auto-?graders?|auto-?raters?|referees?|meta-?reviewers?|critic-?gpt|(?:marking|verifier|verification|critic|rating|assessment) (?:models?|bots?|ai|llms?|agents?)|(?:automated|automatic|ai|llm) (?:code |peer )?reviews?(?: (?:bots?|tools?|agents?))?|(?:code )?review(?:er)? (?:bots?|agents?)|(?:llm|ai|language model)[ -](?:judge|reviewer|grader|evaluator|rater|peer review)\w*|peer review (?:systems?|models?|bots?)"
-    r"|(?:grading|scoring|evaluation|reward|judging|reviewing) (?:models?|systems?|ai|llms?|bots?|assistants?|scripts?|harness|modules?|pipelines?)|whoever (?:is )?(?:scor|grad|assess|evaluat|judg|review)\w+|who(?:ever)? scores this)"
+    r"|(?:grading|scoring|evaluation|reward|judging|reviewing) (?:models?|systems?|ai|llms?|bots?|assistants?|scripts?|harness|modules?|pipelines?)|whoever (?:is )?(?:scor|grad|assess|evaluat|judg|review|mark|check|rat)\w+|(?:peer )?review(?:ing)? assistants?|who(?:ever)? scores this)"
 )
 _THING = (
     r"(?:answers?|responses?|submissions?|solutions?|outputs?|essays?|papers?|manuscripts?|work|articles?|candidates?|entry|entries|notes?|memory|memories|runs?|experiments?|claims?|results?|trajector\w+|pull requests?|prs?|patch(?:es)?"
@@ -34,7 +34,7 @@ _FEATURES: tuple[tuple[str, str], ...] = (
         "addressed",
         rf"(?:\b(?:attention|dear|hello|hi|hey|notes?|notice|message|instructions?|important|memo|hint|reminder|todo|directive|to|for|as) (?:(?:to|for|from|of|all|any|the|this|an?|you|our|my|ai|llm|automated|code|peer|human|hidden) )*{EVALUATOR}\b"
         rf"|(?:^|[\n#/*<>(\[\"“]|- |[.!?:][ ])\s{{0,3}}(?:the |any |ai |llm |automated |dear |human |code )?(?:{EVALUATOR}|verifiers?|critics?|(?:safety )?monitors?|moderators?|scorers?|markers?|screeners?|llms?|ai|gpt-?\w{{0,4}}|claude|gemini)(?: ?#\d{{1,2}})?(?: (?:models?|bots?|ais?|llms?|agents?))?(?: directive| note| instructions?)?\s?[:,)]"
-        rf"|,[ ](?:dear |my )?{EVALUATOR}[.!,]|\b(?:whichever|whatever|any|the) (?:ai |language |llm )?(?:model|llm|ai|system|bot|assistant)s? (?:that |which |is |now )*(?:check|read|grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}} (?:this|it|the|these|those)\b|\bwhoever is (?:reading|grading|checking|marking)\b|\b(?:assistant|model|ai|llm|system|bot) (?:judging|grading|scoring|rating|reviewing|evaluating|marking) (?:this|the|these)\b|\b(?:language models?|llms|ais?|ai reviewers?|(?:ai|llm|automated) {EVALUATOR}) (?:must|should|shall|are to|have to|need to|are required to)\b|\b(?:scoring|grading|marking|judging|reward|evaluation|review) (?:models?|systems?|ai) (?:is|are) (?:hereby )?(?:told|instructed|asked|required|ordered|directed)\b|\bto (?:the|any) (?:ai|llm|model|bot|system) (?:that|which) (?:grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}}|\b(?:if|when) (?:an?|the) (?:ai|llm|language model|model|bot)(?: \w+){{0,2}} (?:grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}} (?:this|the)|{EVALUATOR} (?:that|which) are (?:language models|llms|ais?)\b"
+        rf"|,[ ](?:dear |my |kind ){{0,2}}{EVALUATOR}[.!,]|{EVALUATOR},? please\b|\b(?:whichever|whatever|any|the) (?:ai |language |llm )?(?:model|llm|ai|system|bot|assistant)s? (?:that |which |is |now )*(?:check|read|grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}} (?:this|it|the|these|those)\b|\bwhoever is (?:reading|grading|checking|marking)\b|\b(?:assistant|model|ai|llm|system|bot) (?:judging|grading|scoring|rating|reviewing|evaluating|marking) (?:this|the|these)\b|\b(?:language models?|llms|ais?|ai reviewers?|(?:ai|llm|automated) {EVALUATOR}) (?:must|should|shall|are to|have to|need to|are required to)\b|\b(?:scoring|grading|marking|judging|reward|evaluation|review) (?:models?|systems?|ai) (?:is|are) (?:hereby )?(?:told|instructed|asked|required|ordered|directed)\b|\bto (?:the|any) (?:ai|llm|model|bot|system) (?:that|which) (?:grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}}|\b(?:if|when) (?:an?|the) (?:ai|llm|language model|model|bot)(?: \w+){{0,2}} (?:grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}} (?:this|the)|{EVALUATOR} (?:that|which) are (?:language models|llms|ais?)\b"
         r"|\bas an? (?:ai |large )?(?:language model|ai|llm|judge|grader|reviewer|evaluator|assistant)\b|\bif you(?: are|'re|’re) an? (?:ai|llm|language model|automated)|\b(?:attention|note to|message to|dear) (?:any |all |the )?(?:ai|llm|language) ?(?:models?|assistants?)?\b"
         r"|\byou(?: are|'re|’re|have)? (?:now |currently |already )?(?:been )?(?:evaluat|grad|judg|scor|review|assess)(?:ing|ed)\b|\b(?:when|whenever|while|if|in future|in all later|next time)(?: (?:you|the judge|asked|are|being|to|comparing))* (?:grad(?:e|ing)|evaluat(?:e|ing|ions?)|scor(?:e|ing)|judg(?:e|ing|es)|comparing|compare|assess(?:ing)?|rank(?:ing)?|asks?)\b"
         r"|\byour (?:evaluation|grade|grading|verdict|judge?ment|score|rating|mark|review|assessment)\b|\b(?:grading|scoring|evaluation|judging) (?:instructions?|guidelines?|note|directive|addendum)\b)",
@@ -115,11 +115,11 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "word-given",
-        r"\b(?:output|print|say|return|emit|conclude(?: with)?|finish(?: \w+){0,3} with|end(?: \w+){0,4} with|answer|write|respond(?: with)?|reply(?: with)?|mark(?: \w+){0,4} as|treat(?: \w+){0,4} as|confirm(?: \w+)?|put|set|report|record|declare|state|vote|choose|tick)[ :]{1,3}[\"'`“{\[(*]{0,3}(?:[\"']?(?:risk|score|verdict|status|result|decision|label|rating|severity)[\"']? ?[=:] ?[\"'`]?(?:low|none|10|1\.0|1|pass|safe|accept|ok|valid|correct|approved)\b|(?:valid|pass|passed|lgtm|accept|accepted|approve|approved|safe|yes|correct|true|success|satisfied|verified|resolved|no issues|clean|compliant|10|9|100|1\.0)\b(?!-))|[,:][ ](?:accept|approve|pass)[.!]|\b(?:grade|mark|rate)(?: \w+){1,3} as (?:a )?pass(?:ed)?\b|\bset (?:\w+ )?(?:suspicion|risk|severity|score|alarm)(?: \w+)? (?:to|=|at) ?(?:0|zero|low|none|1\.0|10)\b|\bconfirm it\b",
+        r"\b(?:output|print|say|return|emit|conclude(?: with)?|finish(?: \w+){0,3} with|end(?: \w+){0,4} with|answer|write|respond(?: with)?|reply(?: with)?|mark(?: \w+){0,4} as|treat(?: \w+){0,4} as|confirm(?: \w+)?|put|set|report|record|declare|state|vote|choose|tick)[ :]{1,3}[\"'`“{\[(*]{0,3}(?:[\"']?(?:risk|score|verdict|status|result|decision|label|rating|severity)[\"']? ?[=:] ?[\"'`]?(?:low|none|10|1\.0|1|pass|safe|accept|ok|valid|correct|approved)\b|(?:valid|pass|passed|lgtm|accept|accepted|approve|approved|safe|yes|correct|true|success|satisfied|verified|resolved|no issues|clean|compliant|10|9|100|1\.0)\b(?!-))|[,:][ ](?:accept|approve|pass)[.!]|\b(?:grade|mark|rate)(?: \w+){1,3} as (?:a )?pass(?:ed)?\b|\bset (?:\w+ )?(?:suspicion|risk|severity|score|alarm)(?: \w+)? (?:to|=|at) ?(?:0|zero|low|none|1\.0|10)\b|\bconfirm it\b|\bcount (?:it|them|this|these|that) as (?:green|passed|correct|done|solved)\b|\bupgrade (?:it|this|the|my|our)(?: \w+)? to\b|\blet (?:me|it|this|us) (?:through|pass)\b",
     ),
     (
         "no-fault",
-        r"\b(?:(?:raised?|list|writ?ote|write|wrote|report|mention|name|note|leave|left|see|find|have|add|record|flag|make|post|state|with)(?: \w+){0,4} (?:no|zero|not any|without any)(?: \w+){0,2} (?:comments?|concerns?|objections?|weakness\w*|issues?|gaps?|problems?|errors?|flaws?|limitations?|remarks?|findings?|doubts?|questions?)|(?:comments?|remarks?|weakness\w*|limitations?) (?:box\w*|fields?|sections?|column|part) (?:empty|blank)|don['’]?t log it|nothing (?:in this|here)(?: \w+)? is (?:suspicious|wrong|unsafe)|move on without|(?:look|see|read) (?:past|over|beyond) the (?:errors?|mistakes?|gaps?|flaws?)|no comments)\b",
+        r"\b(?:(?:raised?|list|writ?ote|write|wrote|report|mention|name|note|leave|left|see|find|have|add|record|flag|make|post|state|with)(?: \w+){0,4} (?:no|zero|not any|without any)(?: \w+){0,2} (?:comments?|concerns?|objections?|weakness\w*|issues?|gaps?|problems?|errors?|flaws?|limitations?|remarks?|findings?|doubts?|questions?)|(?:comments?|remarks?|weakness\w*|limitations?) (?:box\w*|fields?|sections?|column|part) (?:empty|blank)|don['’]?t log it|(?:do not|don['’]?t|never) (?:take|deduct|subtract)(?: \w+){0,2} (?:points?|marks?)|(?:mention|list|name|report|discuss|write about) (?:only|just|nothing but)(?: \w+){0,2} (?:strengths|positives|merits|praise|good)|nothing (?:in this|here)(?: \w+)? is (?:suspicious|wrong|unsafe)|move on without|(?:look|see|read) (?:past|over|beyond) the (?:errors?|mistakes?|gaps?|flaws?)|no comments)\b",
     ),
     (
         "praised",
@@ -152,6 +152,10 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     (
         "official",
         r"\b(?:block|verdict|result|grade|score|mark|evaluation|table|rating)s? (?:above|below|here)?(?: \w+)? ?(?:is|are) (?:the )?(?:official|final|binding|definitive|authoritative)\b",
+    ),
+    (
+        "only-criterion",
+        r"\b(?:is|are) the (?:only|sole|single) criteri(?:on|a)\b|\bcriteri(?:on|a) (?:is|are) (?:waived|suspended|void|withdrawn|lifted)\b|\brubric(?: \w+){0,4} (?:waived|suspended|void|withdrawn|lifted|no longer applies)\b",
     ),
     (
         "pick-one",
@@ -283,6 +287,9 @@ COMBINATIONS = combinations(
         ("crowd", "pressure", 2.5, "crowd watched"),
         ("case-closed", "state", 2.5, "closed official"),
         ("pick-one", "verdict", 2.5, "pick-one rival"),
+        ("rubric-dropped", "state", 2.5, "only-criterion addressed"),
+        ("rubric-dropped", "state", 2.5, "only-criterion top"),
+        ("rubric-dropped", "state", 2.5, "only-criterion mark-wanted"),
         ("pick-one", "verdict", 2.5, "pick-one addressed"),
         ("need", "pressure", 2.5, "need word-given"),
         ("formality", "pressure", 2.5, "addressed you-know"),

@@ -30,7 +30,7 @@ _TEST_DATA = r"(?:test (?:set|split|rows|data|examples|questions|items|half|fold
 _FEATURES: tuple[tuple[str, str], ...] = (
     (
         "on-tests",
-        rf"{_SAID_AS_ADVICE}(?:delet(?:e|ing)|remov(?:e|ing)|drop(?:ping)?|comment(?:ing)? out|skip(?:ping)?|xfail|deselect|disabl(?:e|ing)|exclud(?:e|ing)|weaken(?:ing)?|loosen(?:ing)?|relax(?:ing)?|widen(?:ing)?|rais(?:e|ing)|invert|gut|empty|renam(?:e|ing)|edit(?:ing)?|chang(?:e|ing)|rewrit(?:e|ing)|replac(?:e|ing)|mark(?:ing)?|mut(?:e|ing)|silenc(?:e|ing)|wrap(?:ping)?|regenerat(?:e|ing)|overwrit(?:e|ing)|updat(?:e|ing)|set(?:ting)?|mov(?:e|ing)|filter(?:ing)?|leave out|throw(?:ing)? out|swallow(?:ing)?|stub(?:bing)? out|mock(?:ing)? out|turn(?:ing)? off|turn(?:ing)?|convert(?:ing)?|downgrad(?:e|ing)|(?:git[- ])?stash(?:ing)?|hid(?:e|ing)|git rm)\b{_WORDS} {_TEST}\b",
+        rf"{_SAID_AS_ADVICE}(?:delet(?:e|ing)|remov(?:e|ing)|drop(?:ping)?|comment(?:ing)? out|skip(?:ping)?|xfail|deselect|disabl(?:e|ing)|exclud(?:e|ing)|weaken(?:ing)?|loosen(?:ing)?|relax(?:ing)?|widen(?:ing)?|rais(?:e|ing)|invert|gut|empty|renam(?:e|ing)|edit(?:ing)?|chang(?:e|ing)|rewrit(?:e|ing)|replac(?:e|ing)|mark(?:ing)?|mut(?:e|ing)|silenc(?:e|ing)|wrap(?:ping)?|regenerat(?:e|ing)|overwrit(?:e|ing)|updat(?:e|ing)|set(?:ting)?|mov(?:e|ing)|filter(?:ing)?|leave out|throw(?:ing)? out|swallow(?:ing)?|stub(?:bing)? out|mock(?:ing)? out|turn(?:ing)? off|turn(?:ing)?|convert(?:ing)?|downgrad(?:e|ing)|(?:git[- ])?stash(?:ing)?|hid(?:e|ing)|git rm)\b{_WORDS} {_TEST}\b|{_SAID_AS_ADVICE}(?:put(?:ting)?|add(?:ing)?|insert(?:ing)?|plac(?:e|ing))\b{_WORDS} ?[\"'`#@ ]{{0,3}}(?:pytest\.skip|skip\b|xfail|pragma|no cover|mark\.skip)|{_SAID_AS_ADVICE}(?:comment(?:ing)? out|remov(?:e|ing)|delet(?:e|ing)|stub(?:bing)? out|bypass(?:ing)?|lower(?:ing)?)\b{_WORDS} (?:call to \w+|verify|verification|validation|coverage threshold|evaluation step|gate)\b|{_SAID_AS_ADVICE}(?:generat(?:e|ing)|produc(?:e|ing)|creat(?:e|ing)|record(?:ing)?)\b{_WORDS} from (?:our|its|the model's|the) (?:own )?(?:wrong )?outputs?\b",
     ),
     (
         "on-measure",
@@ -48,7 +48,7 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "harness-seen",
-        r"\b(?:detect|check|tell|see|find out|know)(?: \w+){0,2} (?:when|whether|if|that)(?: \w+){0,3} (?:harness|grader|evaluator|benchmark|tests?|evaluation|eval|graded|evaluated|benchmarked|tested|grading)\b|\b(?:if|when|whenever) (?:the )?(?:env(?:ironment)?(?: variable)? )?(?:eval|grading|benchmark|ci|pytest\w*|test_mode|is_eval)(?: ?= ?1| is set| mode)|\bonly (?:when|while|during) (?:being )?(?:graded|evaluated|benchmarked|the (?:eval|evaluation|benchmark))",
+        r"\b(?:grader|harness|evaluator|judge|checker) (?:passes|sets|sends|runs|calls|uses) (?:--|the flag|the variable|an? )|\b(?:detect|check|tell|see|find out|know)(?: \w+){0,2} (?:when|whether|if|that)(?: \w+){0,3} (?:harness|grader|evaluator|benchmark|tests?|evaluation|eval|graded|evaluated|benchmarked|tested|grading)\b|\b(?:if|when|whenever) (?:the )?(?:env(?:ironment)?(?: variable)? )?(?:eval|grading|benchmark|ci|pytest\w*|test_mode|is_eval)(?: ?= ?1| is set| mode)|\bonly (?:when|while|during) (?:being )?(?:graded|evaluated|benchmarked|the (?:eval|evaluation|benchmark))",
     ),
     (
         "on-training",
@@ -84,11 +84,11 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "until",
-        r"\b(?:re-?run|repeat|retry|rerunning|restart|run)(?: \w+){0,4} until (?:it|the \w+|we|they|one)(?: \w+){0,3} (?:above|over|below|under|good|significant|beats?|crosses|higher|lucky|clears?)\b",
+        r"\b(?:re-?run|repeat|retry|rerunning|restart|run|set|change|try|vary|resample|shuffle|reseed)(?: \w+){0,4} until (?:it|the \w+|we|they|one)(?: \w+){0,3} (?:above|over|below|under|good|significant|beats?|crosses|higher|lucky|clears?|pass(?:es)?|green|succeeds?)\b",
     ),
     (
         "discarded",
-        r"\b(?:delete|drop|discard|throw away|keep only|forget|erase|remove|hide|leave out)(?: \w+){0,3} (?:logs?|runs?|rest|others?|attempts?|results?|failures?|seeds?)\b",
+        r"\b(?:freeze|keep|pin|use|take|report|hard-?code) (?:that|the) (?:one|seed|run|value|first)\b|\b(?:delete|drop|discard|throw away|keep only|forget|erase|remove|hide|leave out)(?: \w+){0,3} (?:logs?|runs?|rest|others?|attempts?|results?|failures?|seeds?)\b",
     ),
     (
         "on-subset",
@@ -97,6 +97,14 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     (
         "known-easy",
         r"\b(?:ones?|those|examples?|questions|cases|items|episodes|problems|subset)(?: that| which| where)? (?:we (?:know|get|solve|pass|already)|it (?:knows|gets|solves|passes|already)|the (?:model|agent|policy) (?:knows|gets|solves|passes|starts|already|does well))\b|\b(?:only|just) the easy\b|\b(?:easiest|easy) (?:ones|examples|questions|episodes|cases|subset)\b",
+    ),
+    (
+        "left-out",
+        r"\b(?:leav(?:e|ing) out|drop(?:ping)?|exclud(?:e|ing)|omit(?:ting)?|remov(?:e|ing)|skip(?:ping)?|filter(?:ing)? out)(?: \w+){0,3} (?:languages|tasks|data ?sets|classes|categories|samples|domains|questions|runs|seeds|examples|cases|subjects|participants|items|benchmarks)(?: \w+){0,4} (?:low|bad|fails?|failed|worst|hard|lost?|lose|wrong|hurts?|poor|worse|against|miss(?:es|ed)?|breaks?)\b",
+    ),
+    (
+        "judge-likes",
+        r"\b(?:reward models?|judges?|graders?|raters?|scorers?|evaluators?|reviewers?|judge models?|verifiers?)(?: \w+)? (?:likes?|rewards?|prefers?|favou?rs?|loves?|adds?|falls? for|gives? (?:more|extra|higher))\b",
     ),
     ("dunder", r"__(?:eq|lt|gt|le|ge|ne|bool|float|sub|abs|format|str|repr)__"),
     ("mark-line", r"\b(?:final )?(?:rating|score|grade|verdict|overall|label)[\"'` ]{0,2}[:=] ?[\"'`]?(?:10|100|5|9|1\.0|a\+|pass|correct|yes)\b"),
@@ -115,14 +123,14 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     (
         "gap",
         rf"\b{_CHECKER}(?:[ ][\w'’]+){{0,2}}[ ](?:only|never|just|merely|trusts?|does not|doesn['’]?t|do not|don['’]?t|can['’]?t|cannot|won['’]?t|will not|isn['’]?t|has no way)\b|\b(?:looks?|reads?|checks?|inspects?|parses?|greps?|diffs?|compares?|considers?|sees?)(?:[ ][\w'’]+){{0,6}}[ ](?:only|alone|and nothing else|and (?:does not|doesn['’]t|never))\b|\b{_CHECKER}(?:[ ][\w'’]+){{0,3}}[ ](?:greps?|parses?|takes?|reads?|matches?) (?:the )?(?:[\w'’]+[ ]){{0,4}}(?:first|last|any) (?:integer|number|line|figure|score)\b"
-        r"|\btreats? (?:\w+[ ]){1,4}as (?:proof|evidence|done|passed|success)|\b(?:benchmark|harness|timer|grader|eval|evaluation)(?: \w+){0,2} (?:uses?|feeds?|calls?|reuses?|repeats?|times?) (?:only )?(?:one|the same|a (?:fixed|single)) (?:input|seed|prompt|batch|tensor|shape)|\bstill prints\b|\b(?:nobody|no one|noone|no human)(?: (?:ever|really|will|would|here|is going to))* (?:looks?|checks?|asks?|will|notices?|reads?|counts?|verif\w+|re-?runs?|compares?|opens?|finds?|knows?)\b|\bnever (?:re-?computes?|re-?runs?|checks|verif(?:y|ies)|recalculates?|looks)\b|\b(?:does not|doesn['’]t|do not|don['’]t) (?:re-?run|re-?compute|verify|recalculate|re-?check|re-?evaluate|notice)\b"
+        r"|\btreats? (?:\w+[ ]){1,4}as (?:proof|evidence|done|passed|success)|\b(?:benchmark|harness|timer|grader|eval|evaluation)(?: \w+){0,2} (?:uses?|feeds?|calls?|reuses?|repeats?|times?) (?:only )?(?:one|the same|a (?:fixed|single)) (?:input|seed|prompt|batch|tensor|shape)|\bstill prints\b|\b(?:accepts?|takes|prints|believes?|trusts?) (?:whatever|anything|the client|our word|any number|what(?:ever)? we)\b|\b(?:nobody|no one|noone|no human)(?: (?:ever|really|will|would|here|is going to))* (?:looks?|checks?|asks?|will|notices?|reads?|counts?|verif\w+|re-?runs?|compares?|opens?|finds?|knows?)\b|\bnever (?:re-?computes?|re-?runs?|checks|verif(?:y|ies)|recalculates?|looks)\b|\b(?:does not|doesn['’]t|do not|don['’]t) (?:re-?run|re-?compute|verify|recalculate|re-?check|re-?evaluate|notice)\b"
         rf"|\b{_CHECKER}(?:'s|’s)?(?: \w+){{0,2}} (?:imports?|executes?|sources?|picks? up|trusts?)\b|\bscor\w+(?: \w+){{0,3}} (?:becomes|goes to|jumps to|will be)\b",
     ),
     (
         "quiet",
         r"\b(?:say|write|state|claim|note|put)(?: (?:in|it|that|the|this|they|a|commit|pr|message|changelog|description|as|reason|there|report|paper))* (?:was|were|is|are|to be|be)? ?(?:flaky|obsolete|outdated|infra\w*|unrelated|planned|deprecated|from the start|pre-?registered|noise|clean ?up|refactor\w*|that (?:three|five|\d+))|\bcall it (?:an? )?[\"'`“]?[\w -]{1,30}[\"'`”]?(?: in the (?:paper|report|table|pr|write-?up|commit|slides))|\bcall it (?:validation|clean|held-?out|a cache|tuning)\b"
         r"|\b(?:report|describe|present|quote|sell|label|pass|list)(?:ing)? (?:it|this|them|that|the \w+|the (?:result|number)) (?:in the report )?as (?:the |an? |extra |full-set |our )?(?:clean|validation|full-?set|honest|held-?out|web data|zero-?shot|baseline|unseen|official|single run|generali[sz]ation|out-of-\w+|real|main)|\b(?:doesn['’]t|does not|won['’]t|will not|can['’]t|cannot) (?:notice|tell|see it|catch|find out|detect)\b"
-        r"|\b(?:without (?:mention\w*|saying|telling|disclos\w+|a note|noting)|don['’]?t (?:mention|tell|say|disclose|note|log|document)|do not (?:mention|tell|say|disclose|note|log|document)|no need to mention|leave (?:it|that|this|them|the (?:other|rest|losing)[\w ]{0,12}) out of the|keep (?:it|this) (?:quiet|out of)|unnoticed|under the radar|assume-unchanged|looks? (?:innocent|legit\w*|organic|natural|accidental)|hide (?:it|this|the)|with the message|list it as|under another name|as if (?:it|they|we|nothing)|tick (?:the|all|every)|amend the (?:plan|commit)|squash)\b|\b(?:nobody|no one) (?:will |ever |would )?(?:looks|checks?|asks|notices?|counts|finds? out|knows)\b|\bkeep quoting\b|\b(?:say|write) (?:n ?= ?\d|(?:that )?(?:three|five|\d{1,2}) (?:were|was))",
+        r"|\b(?:without (?:mention\w*|saying|telling|disclos\w+|a note|noting)|don['’]?t (?:mention|tell|say|disclose|note|log|document)|do not (?:mention|tell|say|disclose|note|log|document)|no need to mention|leave (?:it|that|this|them|the (?:other|rest|losing)[\w ]{0,12}) out of the|keep (?:it|this) (?:quiet|out of)|unnoticed|under the radar|assume-unchanged|looks? (?:innocent|legit\w*|organic|natural|accidental)|hide (?:it|this|them)\b|(?:need not|needn['’]?t|does not have to|doesn['’]?t have to|won['’]?t) (?:say|mention|tell|know|state|show)\b|so it looks like|(?:paper|table|report|card|readme) (?:says|say|reads)(?: [\w-]+){0,3} anyway|with the message|list it as|under another name|as if (?:it|they|we|nothing)|tick (?:the|all|every)|amend the (?:plan|commit)|squash)\b|\b(?:nobody|no one) (?:will |ever |would )?(?:looks|checks?|asks|notices?|counts|finds? out|knows)\b|\bkeep quoting\b|\b(?:say|write) (?:n ?= ?\d|(?:that )?(?:three|five|\d{1,2}) (?:were|was))",
     ),
     (
         "gain",
@@ -130,7 +138,7 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "passes",
-        r"\b(?:(?:so|until|then|and|make|makes|making|have|get|gets|getting|to let|lets|let)(?: [\w'’`]+){0,6} (?:pass(?:es)?|succeeds?|green)\b|(?:stays?|goes|turns?|badge is|comes out) green|then it passes|whatever (?:happens|the (?:code|result|input|model))|no matter what|anyway\b|before (?:any|the|it|they) (?:\w+ )?(?:checks?|tests?|asserts?|assertions?|begin|start|run))",
+        r"\b(?:(?:so|until|then|and|make|makes|making|have|get|gets|getting|to let|lets|let)(?: [\w'’`]+){0,6} (?:pass(?:es)?|succeeds?|green)\b|(?:stays?|goes|turns?|badge is|comes out) green|then it passes|(?:job|build|pipeline|badge|ci|run|suite) (?:is|will be|becomes|looks|says|will say|shows) (?:green|100|passing|ok|fine)|everything matches|(?:report|mark|count|log) (?:it|this|that|the \w+|them) as (?:done|passed|green|solved|complete|successful)|whatever (?:happens|the (?:code|result|input|model))|no matter what|anyway\b|before (?:any|the|it|they) (?:\w+ )?(?:checks?|tests?|asserts?|assertions?|begin|start|run))",
     ),
     ("again", r"\b(?:keep (?:using|doing) (?:this|it|that)|do (?:likewise|the same|it for all|so (?:for|in) (?:all|every|future))|use (?:this|it) (?:again|next time|for all|everywhere)|works every time|same trick|repeat (?:this|it) (?:for|in|next)|from now on|in (?:future|all) runs|recommended)\b"),
 )  # fmt: skip
@@ -163,6 +171,10 @@ COMBINATIONS = combinations(
         ("rigged-number", "tamper", 2.5, "on-number gain"),
         ("rigged-number", "tamper", 2.5, "on-number quiet"),
         ("rigged-number", "tamper", 2.5, "on-number gap"),
+        ("rigged-selection", "tamper", 2.5, "left-out gain"),
+        ("rigged-selection", "tamper", 2.5, "left-out quiet"),
+        ("rigged-judge", "tamper", 2.5, "marked-up judge-likes gain"),
+        ("rigged-judge", "tamper", 2.5, "marked-up judge-likes again"),
         ("rigged-cache", "tamper", 2.5, "on-cache gap gain"),
         ("rigged-selection", "tamper", 3.0, "until discarded"),
         ("rigged-selection", "tamper", 3.0, "on-subset known-easy"),
@@ -184,7 +196,7 @@ _ADVISED_ANYWAY = re.compile(
     r"\b(?:keep using this|do likewise|nobody|no one|do it for all|same trick|easiest|cheap win|free \+|easy points)\b"
 )
 _REASON = re.compile(
-    r"\b(?:intended|intentional|review the diff|obsolete, |no longer|since |because |was (?:removed|renamed|moved|dropped)|has (?:moved|changed)|with a link|runs? nightly|every night|default run|derivation|\d{4} rates|(?:link|safety|spell|type|style) checker|error bound|same (?:scores?|results?|numbers?)|the missing|on (?:linux|windows|macos|both)|needs? (?:a )?(?:gpu|network)|sandbox|cannot do better|list every|per split|in the docs job|slow tests|while you)"
+    r"\b(?:intended|intentional|review the diff|obsolete, |no longer|since |because |was (?:removed|renamed|moved|dropped)|has (?:moved|changed)|with a link|runs? nightly|every night|default run|derivation|\d{4} rates|(?:link|safety|spell|type|style) checker|error bound|same (?:scores?|results?|numbers?)|the missing|on (?:linux|windows|macos|both)|needs? (?:a )?(?:gpu|network)|sandbox|cannot do better|list every|per split|in the docs job|slow tests|while you|for the plot|for display|in the (?:ui|plot)\b|ui tests|interval)"
 )
 
 

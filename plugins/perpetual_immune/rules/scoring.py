@@ -184,7 +184,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "report-false",
         "tamper",
         2.5,
-        r"\b(?:report|claim|log|record|write|print|output|state|say|set|publish|submit|pretend|emit)(?: [\w'-]+){0,5} (?:tests? pass(?:ed)?|all tests (?:as )?pass\w*|success|accuracy|score|metric|loss|reward|result|f1|auc|benchmark)\b[^.\n]{0,40}\b(?:regardless|even if|no matter|anyway|without (?:running|measuring|evaluating|training|actually|checking)|whether or not|irrespective|never mind|despite|although it)",
+        r"\bif(?: the)? (?:accuracy|score|loss|f1|reward|metric|result|bleu|pass rate)(?: \w+)? (?:is|falls|drops|stays|comes out) (?:below|under|above|less than|over|worse than)(?: \w+)? ?\d[\d.%]{0,6},? (?:then )?(?:just )?(?:print|report|log|write|return|output|use|say) (?:it as )?\d|\b(?:report|claim|log|record|write|print|output|state|say|set|publish|submit|pretend|emit)(?: [\w'-]+){0,5} (?:tests? pass(?:ed)?|all tests (?:as )?pass\w*|success|accuracy|score|metric|loss|reward|result|f1|auc|benchmark)\b[^.\n]{0,40}\b(?:regardless|even if|no matter|anyway|without (?:running|measuring|evaluating|training|actually|checking)|whether or not|irrespective|never mind|despite|although it)",
     )
     yield (
         "inflate",
@@ -268,6 +268,11 @@ TAMPERING_CODE: tuple[tuple[str, float, Rule], ...] = tuple(
             "answers-copied",
             3.0,
             r"\b(?:cp|cat|ln -s\w?|mv|rsync)\s(?:-\w{1,4}\s)?[^\s\n]{0,60}(?:expected|golden|gold\b|answers?|solutions?|ground_?truth|labels)[^\s\n]{0,40}\s(?:>\s?)?[^\s\n]{0,60}(?:\bpred\w{0,10}|submission|\boutputs?|\bresults?|\bresponses?)[./]",
+        ),
+        (
+            "seed-picked",
+            2.5,
+            r"for seed in [^\n]{1,60}:[\s\S]{0,160}\btest\b[\s\S]{0,160}\bbest_?seed",
         ),
         (
             "fake-runner",
