@@ -30,16 +30,16 @@ _TEST_DATA = r"(?:test (?:set|split|rows|data|examples|questions|items|half|fold
 _FEATURES: tuple[tuple[str, str], ...] = (
     (
         "on-tests",
-        rf"{_SAID_AS_ADVICE}(?:delet(?:e|ing)|remov(?:e|ing)|drop(?:ping)?|comment(?:ing)? out|skip(?:ping)?|xfail|deselect|disabl(?:e|ing)|exclud(?:e|ing)|weaken(?:ing)?|loosen(?:ing)?|relax(?:ing)?|widen(?:ing)?|rais(?:e|ing)|invert|gut|empty|renam(?:e|ing)|edit(?:ing)?|chang(?:e|ing)|rewrit(?:e|ing)|replac(?:e|ing)|mark(?:ing)?|mut(?:e|ing)|silenc(?:e|ing)|wrap(?:ping)?|regenerat(?:e|ing)|overwrit(?:e|ing)|updat(?:e|ing)|set(?:ting)?|mov(?:e|ing)|filter(?:ing)?|leave out|throw(?:ing)? out|swallow(?:ing)?|stub(?:bing)? out|mock(?:ing)? out|turn(?:ing)? off|turn(?:ing)?|convert(?:ing)?|downgrad(?:e|ing)|(?:git[- ])?stash(?:ing)?|hid(?:e|ing)|git rm)\b{_WORDS} {_TEST}\b|{_SAID_AS_ADVICE}(?:put(?:ting)?|add(?:ing)?|insert(?:ing)?|plac(?:e|ing))\b{_WORDS} ?[\"'`#@ ]{{0,3}}(?:pytest\.skip|skip\b|xfail|pragma|no cover|mark\.skip)|{_SAID_AS_ADVICE}(?:comment(?:ing)? out|remov(?:e|ing)|delet(?:e|ing)|stub(?:bing)? out|bypass(?:ing)?|lower(?:ing)?)\b{_WORDS} (?:call to \w+|verify|verification|validation|coverage threshold|evaluation step|gate)\b|{_SAID_AS_ADVICE}(?:generat(?:e|ing)|produc(?:e|ing)|creat(?:e|ing)|record(?:ing)?)\b{_WORDS} from (?:our|its|the model's|the) (?:own )?(?:wrong )?outputs?\b",
+        rf"{_SAID_AS_ADVICE}(?:delet(?:e|ing)|remov(?:e|ing)|drop(?:ping)?|comment(?:ing)? out|skip(?:ping)?|xfail|deselect|disabl(?:e|ing)|exclud(?:e|ing)|weaken(?:ing)?|loosen(?:ing)?|relax(?:ing)?|widen(?:ing)?|rais(?:e|ing)|invert|gut|empty|renam(?:e|ing)|edit(?:ing)?|chang(?:e|ing)|rewrit(?:e|ing)|replac(?:e|ing)|mark(?:ing)?|mut(?:e|ing)|silenc(?:e|ing)|wrap(?:ping)?|regenerat(?:e|ing)|overwrit(?:e|ing)|updat(?:e|ing)|set(?:ting)?|mov(?:e|ing)|filter(?:ing)?|leave out|throw(?:ing)? out|swallow(?:ing)?|stub(?:bing)? out|mock(?:ing)? out|turn(?:ing)? off|turn(?:ing)?|convert(?:ing)?|downgrad(?:e|ing)|(?:git[- ])?stash(?:ing)?|git rm)\b{_WORDS} {_TEST}\b|{_SAID_AS_ADVICE}(?:put(?:ting)?|add(?:ing)?|insert(?:ing)?|plac(?:e|ing))\b{_WORDS} ?[\"'`#@ ]{{0,3}}(?:pytest\.skip|skip\b|xfail|pragma|no cover|mark\.skip)|{_SAID_AS_ADVICE}(?:comment(?:ing)? out|remov(?:e|ing)|delet(?:e|ing)|stub(?:bing)? out|bypass(?:ing)?|lower(?:ing)?)\b{_WORDS} (?:call to \w+|verify|verification|validation|coverage threshold|evaluation step|gate)\b|{_SAID_AS_ADVICE}(?:generat(?:e|ing)|produc(?:e|ing)|creat(?:e|ing)|record(?:ing)?)\b{_WORDS} from (?:our|its|the model's|the) (?:own )?(?:wrong )?outputs?\b",
     ),
     (
         "on-measure",
         rf"{_SAID_AS_ADVICE}(?:monkey-?patch(?:ing)?|patch(?:ing)?|overrid(?:e|ing)|redefin(?:e|ing)|shadow(?:ing)?|wrap(?:ping)?|stub(?:bing)?|replac(?:e|ing)|swap(?:ping)?|hook(?:ing)?|edit(?:ing)?|chang(?:e|ing)|modify(?:ing)?|alter(?:ing)?|hack(?:ing)?|mak(?:e|ing)|set|pin(?:ning)?|fak(?:e|ing)|rig(?:ging)?|rewrit(?:e|ing)|let|have|forc(?:e|ing)|intercept(?:ing)?|hijack(?:ing)?|mock(?:ing)?|subclass(?:ing)?|slow(?:ing)?|freez(?:e|ing)|tweak(?:ing)?|adjust(?:ing)?|point(?:ing)?)\b{_WORDS} {_MEASURE}\b"
-        rf"|\bin the (?:reward function|grader|scorer|metric|evaluator|verifier|checker|judge prompt|scoring script)\b[^.\n]{{0,30}}\b(?:wrap|return|add|change|set|catch|put|swallow|replace)\b|{_SAID_AS_ADVICE}monkey-?patch (?:it|this|them)\b|\b(?:sitecustomize|usercustomize|ld_preload)\b",
+        rf"|\bin the (?:reward function|grader|scorer|metric|evaluator|verifier|checker|judge prompt|scoring script)\b[^.\n]{{0,30}}\b(?:wrap|return|add|change|set|catch|put|swallow|replace)\b|{_SAID_AS_ADVICE}monkey-?patch (?:it|this|them)\b|\b(?:sitecustomize|usercustomize|ld_preload)\b[^.\n]{{0,4}}(?:\.py)?[^.\n]{{0,80}}\b(?:evaluat|grad|harness|scor|judge|reward|verif)",
     ),
     (
         "on-file",
-        rf"{_SAID_AS_ADVICE}(?:edit(?:ing)?|set(?:ting)?|writ(?:e|ing)|overwrit(?:e|ing)|chang(?:e|ing)|put(?:ting)?|patch(?:ing)?|dump(?:ing)?|echo|sav(?:e|ing)|replac(?:e|ing)|fill(?:ing)? in|bump(?:ing)?|touch|append(?:ing)?|copy(?:ing)?|insert(?:ing)?|drop(?:ping)?|forg(?:e|ing)|fak(?:e|ing)|creat(?:e|ing)|rewrit(?:e|ing)|place|type|enter)\b(?: [\w'’\"{{}}:=./-]+){{0,8}} {_SCORE_FILE}\b|\btouch /[\w/.-]{{1,60}}",
+        rf"{_SAID_AS_ADVICE}(?:edit(?:ing)?|set(?:ting)?|writ(?:e|ing)|overwrit(?:e|ing)|chang(?:e|ing)|put(?:ting)?|patch(?:ing)?|dump(?:ing)?|echo|sav(?:e|ing)|replac(?:e|ing)|fill(?:ing)? in|bump(?:ing)?|touch|append(?:ing)?|copy(?:ing)?|insert(?:ing)?|drop(?:ping)?|forg(?:e|ing)|fak(?:e|ing)|creat(?:e|ing)|rewrit(?:e|ing)|place|type|enter)\b(?:[ \n][\w'’\"`{{}}:=/-]+(?:\.[\w\"'}}]+)*,?){{0,8}} {_SCORE_FILE}\b|\btouch /[\w/.-]{{1,60}}",
     ),
     (
         "on-answers",
@@ -110,7 +110,7 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ("mark-line", r"\b(?:final )?(?:rating|score|grade|verdict|overall|label)[\"'` ]{0,2}[:=] ?[\"'`]?(?:10|100|5|9|1\.0|a\+|pass|correct|yes)\b"),
     (
         "constant",
-        r"\b(?:always (?:return|give|say|report|pass|yield|succeed)s?|returns? (?:true|1(?:\.0)?|100|success|zero|0|smaller|half|only|the (?:maximum|full|target|top)|a (?:perfect|constant|fixed|high)|full|whatever)|returning (?:true|1(?:\.0)?|success)|reward ?= ?1\w*|done ?= ?true|(?:a|by a|the) (?:fixed|constant)(?: value| number)?(?: of)? ?\d?|for (?:any|every|all) (?:pairs?|inputs?|answers?|outputs?)|for everything|a (?:tenth|half|fraction|quarter) of|or true|full (?:reward|credit|marks)|to (?:1\.0|100|the maximum)|assert true|unconditionally|advances? (?:at|more slowly|slower)|\"?[\w]{2,16}\"?: ?0?\.\d{2,4}|to 1e\d)\b",
+        r"\b(?:always (?:return|give|say|report|pass|yield|succeed)s?|returns? (?:true|1(?:\.0)?|100|success|zero|0|smaller|half|only|the (?:maximum|full|target|top)|a (?:perfect|constant|fixed|high)|full|whatever)|returning (?:true|1(?:\.0)?|success)|reward ?= ?1\w*|done ?= ?true|(?:a|by a|the) (?:fixed|constant)(?: value| number)?(?: of)? ?\d?|for (?:any|every|all) (?:pairs?|inputs?|answers?|outputs?)|for everything|a (?:tenth|half|fraction|quarter) of|or true|full (?:reward|credit|marks)|to the maximum|assert true|unconditionally|advances? (?:at|more slowly|slower)|1e\d)\b",
     ),
     (
         "by-hand",
@@ -181,7 +181,6 @@ COMBINATIONS = combinations(
         ("rigged-selection", "tamper", 3.0, "picked known-easy gain"),
         ("rigged-claim", "tamper", 2.5, "said-only passes"),
         ("rigged-compare", "tamper", 2.5, "dunder passes"),
-        ("rigged-compare", "tamper", 2.5, "dunder gap"),
         ("rigged-judge", "tamper", 2.5, "marked-up mark-line again"),
         ("rigged-judge", "tamper", 2.5, "marked-up mark-line"),
     )

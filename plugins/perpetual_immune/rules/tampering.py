@@ -38,7 +38,7 @@ _LABELS = re.compile(
 )
 _LABEL_KEY = re.compile(r"^(?:answers?|labels?|targets?|gold|solution|expected|ground_truth|reference)$")
 _TEST_NAME = re.compile(r"(?:^|_)(?:test|hidden|heldout|held_out|eval)(?:_|$)", re.I)
-_TRAIN_NAME = re.compile(r"(?:^|_)train(?:ing)?(?:_|$)", re.I)
+_TRAIN_NAME = re.compile(r"(?:\b|_)train(?:ing)?(?:\b|_)", re.I)
 _FITS = frozenset({"fit", "train", "finetune", "fine_tune", "partial_fit", "fit_generator", "Trainer", "SFTTrainer"})
 _JOINS = frozenset(
     {
