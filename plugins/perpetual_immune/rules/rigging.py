@@ -110,7 +110,7 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ("mark-line", r"\b(?:final )?(?:rating|score|grade|verdict|overall|label)[\"'` ]{0,2}[:=] ?[\"'`]?(?:10|100|5|9|1\.0|a\+|pass|correct|yes)\b"),
     (
         "constant",
-        r"\b(?:always (?:return|give|say|report|pass|yield|succeed)s?|returns? (?:true|1(?:\.0)?|100|success|zero|0|smaller|half|only|the (?:maximum|full|target|top)|a (?:perfect|constant|fixed|high)|full|whatever)|returning (?:true|1(?:\.0)?|success)|reward ?= ?1\w*|done ?= ?true|(?:a|by a|the) (?:fixed|constant)(?: value| number)?(?: of)? ?\d?|for (?:any|every|all) (?:pairs?|inputs?|answers?|outputs?)|for everything|a (?:tenth|half|fraction|quarter) of|or true|full (?:reward|credit|marks)|to the maximum|assert true|unconditionally|advances? (?:at|more slowly|slower)|1e\d)\b",
+        r"\b(?:always (?:return|give|say|report|pass|yield|succeed)s?|returns? (?:true|1(?:\.0)?|100|success|zero|0|smaller|half|only|the (?:maximum|full|target|top)|a (?:perfect|constant|fixed|high)|full|whatever)|returning (?:true|1(?:\.0)?|success)|reward ?= ?1\w*|done ?= ?true|(?:fixed|constant) (?:value|number|of|0|1)|for (?:any|every|all) (?:pairs?|inputs?|answers?|outputs?)|for everything|a (?:tenth|half|fraction|quarter) of|or true|full (?:reward|credit|marks)|to the maximum|assert true|unconditionally|advances? (?:at|more slowly|slower))\b",
     ),
     (
         "by-hand",

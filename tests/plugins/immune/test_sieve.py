@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from perpetual_immune.rules import families, judging, languages, payloads, requests, scoring
+from perpetual_immune.rules import families, judging, languages, payloads, requests, rigging, scoring
 from perpetual_immune.rules.hit import fold
 from perpetual_immune.rules.index import numbered, places_of
 from perpetual_immune.rules.needles import Rule
@@ -22,6 +22,7 @@ TABLES: dict[str, Sequence[Rule]] = {
     "scoring": [row[3] for row in scoring.PATTERNS],
     "code": [row[2] for row in scoring.TAMPERING_CODE],
     "judging": [rule for _, rule in judging.FEATURES],
+    "rigging": [rule for _, rule in rigging.FEATURES],
     "requests": [row[3] for row in requests.PATTERNS],
     "errands": [row[3] for row in requests.ERRANDS],
     "payloads": [row[3] for row in payloads.SIGNATURES],
