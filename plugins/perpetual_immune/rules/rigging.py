@@ -142,7 +142,11 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ),
     ("again", r"\b(?:keep (?:using|doing) (?:this|it|that)|do (?:likewise|the same|it for all|so (?:for|in) (?:all|every|future))|use (?:this|it) (?:again|next time|for all|everywhere)|works every time|same trick|repeat (?:this|it) (?:for|in|next)|from now on|in (?:future|all) runs|recommended)\b"),
 )  # fmt: skip
-_COMMON = ("gain", "passes", "constant", "picked", "on-tests", "gap")
+_COMMON = (
+    "constant", "by-hand", "ended", "said-only", "on-cache", "on-number", "on-subset", "on-training", "on-file",
+    "on-answers", "on-measure", "on-tests", "picked",
+)  # fmt: skip
+"""Deeds, looked for last: they may begin at any word, and without what gives them away they decide nothing."""
 _TELLS = ("gain", "gap", "quiet")
 COMBINATIONS = combinations(
     (

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from perpetual_immune.rules import judging, rigging
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, pattern, phrase, reported
@@ -334,7 +335,9 @@ def _code_blocks(text: str) -> Iterator[tuple[int, int, str]]:
     for match in _FENCE.finditer(text) if "```" in text or "~~~" in text else ():
         fenced = True
         yield match.start(1), match.end(1), match.group(1)
-    if not fenced and (len(_CODE_SIGN.findall(text)) >= 2 or ("{" in text and "==" in text and ";" in text)):
+    if not fenced and (
+        len(list(islice(_CODE_SIGN.finditer(text), 2))) == 2 or ("{" in text and "==" in text and ";" in text)
+    ):
         yield 0, len(text), text
 
 

@@ -68,6 +68,8 @@ class Reader:
                 spans[name] = found
             else:
                 possible = [row for row in possible if name not in row[3]]
+        if not possible:
+            return
         ends = _sentence_ends(low)
         of_sentence = _by_sentence(spans, ends)
         for number in sorted(of_sentence):
