@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from perpetual_immune.rules import address
 from perpetual_immune.rules.hit import pattern, phrase, squeezed
 from perpetual_immune.rules.index import Index
 from perpetual_immune.rules.needles import Rule
@@ -49,6 +50,7 @@ _ALL_S = r"(?:all|any|every|of|the|your|my|these|those|other){0,4}"
 _TOO_USUAL = (
     rf"(?:overrid(?:e|ing)|overwrite|discard|skip|drop|cancel|omit|erase|dismiss) {_ALL}(?:previous|prior|existing|original|initial|current|past|old|other|default|given) "
     r"(?:\w+ ){0,2}(?:configurations?|contexts?|text|inputs?|content|training|messages?|requests?|tasks?|questions?|information|conversations?)\b"
+    r"|(?:ignore|disregard|forget|skip|overlook|discard) my (?:previous|prior|earlier|last|other|old|first|original) (?:\w+ )?(?:messages?|e-?mails?|questions?|comments?|requests?|notes?|text|information|inputs?)\b"
 )
 _SECRET_TEXT = r"(?:system|initial|original|hidden|secret|internal|developer|full|starting|first|base|core|confidential|pre-?|private|underlying|entire|complete|above)"
 _REVEAL = r"(?:reveal|show|print|output|repeat|display|disclose|leak|expose|tell|give|share|write|return|echo|dump|recite|list|state|spell|provide|copy|paste|summari[sz]e|translate|encode|extract)"
@@ -303,7 +305,7 @@ def _rows() -> Iterator[tuple[str, str, float, str, str | None, bool]]:
         "persona-dan",
         "persona",
         3.0,
-        r"\bdo anything now\b|\bdan mode\b|\b(?:developer|debug|god|jailbreak(?:ed)?|unrestricted|sudo|admin|evil|opposite|chaos|nsfw|uncensored|unfiltered)[ -]?mode (?:\w+ ){0,2}(?:enabled|activated|on|unlocked|engaged|output)\b|\bgodmode\b|\b(?:enable|activate|enter|simulate|unlock|switch (?:to|into)|you are (?:now )?in) (?:\w+ ){0,2}(?:developer|debug|god|jailbreak|unrestricted|sudo|evil|opposite|dan|uncensored|unfiltered|maintenance)[ -]?mode\b",
+        r"\bdo anything now\b|\bdan mode\b|\b(?:developer|debug|admin)[ -]?mode (?!(?:is|was|were|must|should|can|needs?|has|may|on|to)\b)(?:\w+ ){0,2}(?:enabled|activated|unlocked|engaged|output)\b|\b(?:god|jailbreak(?:ed)?|unrestricted|sudo|evil|opposite|chaos|nsfw|uncensored|unfiltered)[ -]?mode (?:\w+ ){0,2}(?:enabled|activated|on|unlocked|engaged|output)\b|\bgodmode\b|\b(?:enable|activate|enter|simulate|unlock|switch (?:to|into)|you are (?:now )?in) (?:\w+ ){0,2}(?:developer|debug|god|jailbreak|unrestricted|sudo|evil|opposite|dan|uncensored|unfiltered|maintenance)[ -]?mode\b",
         r"doanythingnow|developermodeenabled|jailbreakmode|godmodeenabled",
         False,
     )
@@ -573,6 +575,7 @@ PATTERNS: tuple[Pattern, ...] = (
         Pattern(rule, family, weight, phrase(plain), _squeezed(plain, None, family))
         for rule, family, weight, plain in ROWS
     ),
+    *(Pattern(rule, family, weight, phrase(plain), None) for rule, family, weight, plain in address.ROWS),
 )
 
 PLAIN = Index((row.plain, row) for row in PATTERNS)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from perpetual_immune.rules.families import PLAIN, SQUEEZED
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, reported
 from perpetual_immune.rules.languages import OVERRIDE_INDEXES, PHRASE_INDEXES, not_in_that_language
+from perpetual_immune.rules.mention import MARKUP, as_markup, mentioned
 from perpetual_immune.rules.needles import Rule
 
 _NEGATABLE = frozenset({"override", "disclosure", "exfiltration", "coercion", "hidden"})
@@ -43,19 +44,23 @@ def find(text: str, *, squeezed: bool = False) -> Iterator[Hit]:
                 break
             if rule.family in _NEGATABLE and negated(low, match.start()):
                 continue
-            lowered = discussed + (1.5 if not rule.absolute and reported(low, match.start(), match.end()) else 0.0)
+            start, end = match.span()
+            lowered = discussed + (0.0 if rule.absolute else mentioned(low, start, end))
+            if rule.rule in MARKUP and as_markup(low, start, end):
+                lowered += 2.0
             if rule.weight > lowered:
                 yield Hit(rule.rule, rule.family, rule.weight - lowered, match.start(), match.end())
 
 
 _FOREIGN_SUBJECT = Rule(
     r"attaqu|ataque|attacc|angriff|aanval|\binjec|inyecc|inje[çc]|iniezion|injekt|атак|инъекц|攻击|攻撃|注入|インジェクション|공격|هجوم|saldırı|exemple|ejemplo|beispiel|esempio|exemplo|"
-    r"phrase|frase|satz\b|wort\b|пример|фраз|例えば|例如|예를 들어|detect|erkenn|d[ée]tect|rilev|обнаруж|检测|検出"
+    r"phrase|frase|\bsatz\b|\bwort\b|пример|фраз|例えば|例如|예를 들어|detect|erkenn|d[ée]tect|rilev|обнаруж|检测|検出"
 )
 _LETTER = re.compile(
     r"\b(?:e-?mails?|correos?|courriels?|nachricht|mails?|post[aă]|письм\w*|лист[аи]?)\b|邮件|メール|메일"
 )
 """What people ask each other to disregard."""
+_SUBJECT_CHARS = 400
 _QUOTE_MARKS = "\"'`“”‘’«»„「」『』"
 
 
@@ -77,7 +82,8 @@ def _foreign(low: str, discussed: float) -> Iterator[Hit]:
         if not_in_that_language(low, start, end) or (family == "override" and _LETTER.search(low[start : end + 24])):
             continue
         lowered = discussed + (1.5 if reported(low, start, end) or _quoted(low, start, end) else 0.0)
-        lowered += 1.5 if _FOREIGN_SUBJECT.search(low) else 0.0
+        near = low[max(0, start - _SUBJECT_CHARS) : end + _SUBJECT_CHARS]
+        lowered += 1.5 if any(_FOREIGN_SUBJECT.finditer(near)) else 0.0
         if weight > lowered:
             yield Hit(f"{family}-{language}", family, weight - lowered, start, end)
 
