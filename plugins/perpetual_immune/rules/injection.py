@@ -11,9 +11,16 @@ from collections.abc import Iterator
 
 from perpetual_immune.rules.families import PLAIN, SQUEEZED
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, reported
-from perpetual_immune.rules.languages import OVERRIDE_INDEXES, PHRASE_INDEXES, not_in_that_language
+from perpetual_immune.rules.languages import (
+    CONSTITUENTS,
+    OVERRIDE_INDEXES,
+    PHRASE_INDEXES,
+    not_in_that_language,
+    speaks_to_the_reader,
+)
 from perpetual_immune.rules.mention import MARKUP, as_markup, mentioned
 from perpetual_immune.rules.needles import Rule
+from perpetual_immune.rules.tongues import is_spoken
 
 _NEGATABLE = frozenset({"override", "disclosure", "exfiltration", "coercion", "hidden"})
 
@@ -53,8 +60,12 @@ def find(text: str, *, squeezed: bool = False) -> Iterator[Hit]:
 
 
 _FOREIGN_SUBJECT = Rule(
-    r"attaqu|ataque|attacc|angriff|aanval|\binjec|inyecc|inje[çc]|iniezion|injekt|атак|инъекц|攻击|攻撃|注入|インジェクション|공격|هجوم|saldırı|exemple|ejemplo|beispiel|esempio|exemplo|"
-    r"phrase|frase|\bsatz\b|\bwort\b|пример|фраз|例えば|例如|예를 들어|detect|erkenn|d[ée]tect|rilev|обнаруж|检测|検出"
+    r"attaqu|ataque|attacc|angriff|aanval|\binjec|inyecc|inje[çc]|iniezion|injekt|атак|инъекц|攻击|攻撃|注入|インジェクション|공격|هجوم|saldırı"
+    r"|\bjailbreak|\bprompt.injection"
+)
+_FOREIGN_CITING = re.compile(
+    r"exemple|ejemplo|beispiel|esempio|exemplo|phrase|\bfrase|\bsatz\b|\bwort\b|\bпример(?:ы|а|ов|ом)?\b"
+    r"|фраз|例えば|例如|예를 들어|detect|erkenn|d[ée]tect|\brilev|обнаруж|检测|検出|пишут|schreiben\b"
 )
 _LETTER = re.compile(
     r"\b(?:e-?mails?|correos?|courriels?|nachricht|mails?|post[aă]|письм\w*|лист[аи]?)\b|邮件|メール|메일"
@@ -78,12 +89,26 @@ def _foreign(low: str, discussed: float) -> Iterator[Hit]:
             match = next(matches, None)
             if match is not None:
                 found.append((language, family, weight, *match.span()))
+    for spoken, rows in CONSTITUENTS:
+        if is_spoken(twin, spoken):
+            for language, family, weight, rule in rows:
+                match = next(rule.finditer(low), None)
+                if match is not None:
+                    found.append((language, family, weight, *match.span()))
     for language, family, weight, start, end in found:
-        if not_in_that_language(low, start, end) or (family == "override" and _LETTER.search(low[start : end + 24])):
+        if not_in_that_language(low, start, end, family) or (
+            family == "override" and _LETTER.search(low[start : end + 24])
+        ):
             continue
         lowered = discussed + (1.5 if reported(low, start, end) or _quoted(low, start, end) else 0.0)
         near = low[max(0, start - _SUBJECT_CHARS) : end + _SUBJECT_CHARS]
-        lowered += 1.5 if any(_FOREIGN_SUBJECT.finditer(near)) else 0.0
+        lowered += (
+            1.5
+            if any(_FOREIGN_SUBJECT.finditer(near)) or _FOREIGN_CITING.search(low[max(0, start - 80) : start])
+            else 0.0
+        )
+        if family == "role" and weight > 1.0 and not speaks_to_the_reader(low, start, end):
+            weight = 1.0
         if weight > lowered:
             yield Hit(f"{family}-{language}", family, weight - lowered, start, end)
 

@@ -14,6 +14,8 @@ from perpetual_immune.rules.hit import pattern
 from perpetual_immune.rules.index import Index
 from perpetual_immune.rules.lexicon import LATIN, OTHER
 from perpetual_immune.rules.needles import Rule
+from perpetual_immune.rules.tongues import MEANT_NEGATED, WORDS
+from perpetual_immune.rules.tongues import rows as constituents
 
 _GAP = r"[^.!?\n。！？]{0,30}?"
 
@@ -24,8 +26,40 @@ _NEGATION = re.compile(
 _NEGATION_INSIDE = re.compile(r"\b(?:nicht|niet|inte|ikke|pas|jamais|niemals)\b|ないで|しないで|하지 ?마|지 마")
 
 
-def not_in_that_language(low: str, start: int, end: int) -> bool:
+_NO_DEED = re.compile(
+    r"(?:\b(?:nichts?|nie|niemals|kein\w*|ne|n|pas|jamais|no|nunca|nada|n[ãa]o|non|mai|niet|nooit|niets|nigdy|не|ничего|никогда|ні|ніколи|jangan|tidak|đừng|không|inte|aldrig|لا|ألا|ولا)\b"
+    r"|不要|别|勿|不得|禁止)[^.!?\n。！？,，;]{0,60}$"
+)
+_NO_DEED_BEHIND = re.compile(
+    r"^[^.!?\n。！？]{0,30}?(?:\w(?:me|ma|meyin|may[ıi]n)\b(?=\s{0,2}(?:[.!]|$))|ないで|しない|てはいけ|하지 ?(?:마|않)|지 ?(?:마|말)|मत\b|नहीं|न (?:करें|करना))"
+)
+_FROM_NOW = re.compile(
+    r"(?:ab|von) (?:jetzt|sofort|nun|heute)|d[ée]sormais|dor[ée]navant|[àa] (?:partir|compter) de|a partir de|(?:de|desde) (?:ahora|agora|hoy|hoje)|d['’]?(?:ora|a ora|a adesso) in|da ora|vanaf nu|fr[åa]n? (?:och med )?n[uå]|od (?:te|tej)"
+    r"|отныне|с этого|впредь|відтепер|віднині|з цього|bundan|[şs]u andan|mulai|sejak|từ|从现在|從現在|从今|今后|今後|これから|지금부터|이제부터|앞으로|من(?:ذ)? الآن|اب سے|अब से|अभी से|आज से|t[äa]st[äa]|de acum|από"
+)
+_SECOND_PERSON = re.compile(
+    r"\b(?:du|dich|dir|dein\w*|sie sind|tu|te|toi|ton|tes|vous|votre|vos|tus?|eres|t[úu]|debes|act[úu]a\w*|voc[êe]|seus?|suas?|deve|ti|tuo\w?|tua|sei|sarai|devi|je|jij|jouw|dig|din|jeste[śs]|twoj\w*|b[ęe]dziesz|masz|ты|теб\w+|тво\w+|вы|вас|ти|тв\w+|sen|seni\w*|kamu|anda|bạn|mày|dan|minä|sinä|olet|εσύ|είσαι)\b"
+    r"|siniz\b|sınız\b|s[ıi]n\b|你|妳|您|あなた|君|お前|너|넌|당신|네가|أنت|انت|\w{3}ك\b|तुम|आप\b|तू\b|คุณ|אתה|شما|تو\b"
+)
+
+
+_SENTENCE_END = re.compile(r"[.!?\n。！？]")
+
+
+def speaks_to_the_reader(low: str, start: int, end: int) -> bool:
+    """Returns whether a phrase at `[start, end)` says what the reader is from now on, not what others do."""
+    if not _FROM_NOW.match(low, start):
+        return True
+    sentence = _SENTENCE_END.split(low[start : end + 60], maxsplit=1)[0]
+    return _SECOND_PERSON.search(sentence) is not None
+
+
+def not_in_that_language(low: str, start: int, end: int, family: str) -> bool:
     """Returns whether the verb at `[start, end)` is negated ("do not forget the rules" in other languages)."""
+    if family in MEANT_NEGATED:  # "delete nothing without asking" waives no approval
+        return family == "consent" and bool(
+            _NO_DEED.search(low[max(0, start - 60) : start]) or _NO_DEED_BEHIND.search(low[end : end + 40])
+        )
     if _NEGATION.search(low[max(0, start - 12) : start]):
         return True
     return _NEGATION_INSIDE.search(low[start : end + 12]) is not None
@@ -281,6 +315,19 @@ OVERRIDES: tuple[tuple[str, Rule, Rule], ...] = tuple(
 """Language, verb with instruction noun, and what makes it all of them or the earlier ones."""
 
 Phrase = tuple[str, str, float, Rule]
+
+CONSTITUENTS: tuple[tuple[str, tuple[Phrase, ...]], ...] = tuple(
+    (
+        language,
+        tuple(
+            (language, family, weight, pattern(source))
+            for of, family, weight, source in constituents()
+            if of == language
+        ),
+    )
+    for language, _ in WORDS
+)
+"""The constituents of an address by language; they are only asked of a text in the language."""
 
 PHRASES: tuple[Phrase, ...] = (
     *((language, "disclosure", 3.0, _pair(verb, object_)) for language, verb, object_ in _DISCLOSE),
