@@ -332,17 +332,18 @@ RAISED: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 """What raises a text to orders."""
 
+# Words that English also writes (as, do, in, is, no, per) tell nothing.
 _FUNCTION_WORDS = {
-    "de": "der die das und ist nicht ein eine mit von zu den dem du dein deine dich ich im auf für fur an allen als sie es dir",
-    "fr": "le la les de des du et est un une que qui tu te ton ta tes pour dans sur avec ce cette vous je il en au sans ne pas",
-    "es": "el la los las de del y es un una que tu tus te para en con por lo se al no su sin a si",
-    "pt": "o os as de do da e um uma que seu sua para em com por no na ao não nao se sem esta este você voce",
-    "it": "il lo la gli le di del della e un una che tuo tua ti per in con al da non se i ogni",
-    "nl": "de het een en van je jij is niet dat die voor met op aan te in naar dit deze zonder wil",
-    "pl": "i w z na do nie się sie jest że ze to od dla o bez twoje mam niż niz po tej jak co ten",
-    "tr": "ve bir bu için icin ile de da ben sen her ne daha gibi sonra önce once bundan olarak yok",
-    "id": "dan yang di ke dari untuk ini itu dengan kamu anda saya tidak semua pada adalah setiap jangan tanpa",
-    "sv": "och att det som en ett är ar inte du din på pa av för for med till jag i alla utan",
+    "de": "der die das und ist nicht ein eine mit von zu den dem du dein deine dich ich im auf für fur allen als sie dir",
+    "fr": "le la les de des du et est un une que qui tu te ton ta tes pour dans avec ce cette vous je il en au sans pas",
+    "es": "ya y todo como más el la los las de del un una que tu tus te para en por lo se su sin si",
+    "pt": "de da um uma que seu sua para em com por ao não nao se sem esta este você voce",
+    "it": "che per con al il lo la gli le di del della un una che tuo tua ti da non se ogni",
+    "nl": "de het een en je jij niet dat die voor op aan te naar dit deze zonder wil",
+    "pl": "już juz tym nie się sie jest że ze od dla bez twoje mam niż niz tej jak",
+    "tr": "ve bir bu için icin ile de da ben sen her daha gibi sonra önce once bundan olarak yok",
+    "id": "dan yang di ke dari untuk itu dengan kamu anda saya tidak semua pada adalah setiap jangan tanpa",
+    "sv": "och att det som en ett är ar inte du din på pa av för med till jag alla utan",
 }
 _FEWEST_WORDS = 2
 
