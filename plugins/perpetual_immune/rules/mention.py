@@ -44,6 +44,8 @@ _TOLD = re.compile(
     r"|\b(?:hijack\w*|leaking|poison\w*|phishing|threat model|post-?mortem|spoof\w*|hallucinat\w+)\b"
 )
 """What the words before a match say of somebody else's deeds, in the past or as a habit."""
+_WORKERS = re.compile(r"\b(?:annotators?|annotation guidelines|raters?|labell?ers?|crowd ?workers?|participants?)\b")
+"""People whom studies instruct."""
 _CITING = re.compile(
     r"\b(?:phrases?|strings?|sentences?|payloads?|prompts?|lines?|words?|texts?|titles?|titled|called|named|such as|like|e\.g|for (?:example|instance)|ones?|requests?|instructions?|claims?|lessons?|messages?|commands?|queries"
     r"|said|says|saying|reads?|reading|wrote|asked|asking|contain(?:s|ed|ing)?|included|including|variants?|play|injections?|attacks?|examples?|input|variations?|comments?|orders?|leaking with|hijacking with|satz|sätze|phrase|frase|фраз\w|строк\w)[\s:,(]{0,3}$|\s\($"
@@ -61,7 +63,7 @@ def mentioned(low: str, start: int, end: int) -> float:
         return 1.5
     before = low[max(0, start - 120) : start]
     sentence = before[max(before.rfind(mark) for mark in ".!?\n;:") + 1 :]
-    return 1.5 if _TOLD.search(sentence) else 0.0
+    return 1.5 if _TOLD.search(sentence) or _WORKERS.search(low[max(0, start - 60) : end + 20]) else 0.0
 
 
 def cited(low: str, start: int, end: int) -> bool:
