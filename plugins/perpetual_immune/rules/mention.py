@@ -25,7 +25,7 @@ MARKUP = frozenset(
 )
 """Rules of marks between turns, of which documentation of templates also speaks."""
 _TEMPLATES = re.compile(
-    r"\b(?:chat ?templates?|chatml|prompt (?:format|template)s?|special tokens?|added tokens?|tokeni[sz]\w*|(?:role|turn) (?:markers?|tags?)|[be]os\b"
+    r"\b(?:templates?|chat ?templates?|chatml|prompt (?:format|template)s?|special tokens?|added tokens?|tokeni[sz]\w*|(?:role|turn) (?:markers?|tags?)|[be]os\b"
     r"|apply_chat_template|stop (?:tokens?|strings?|sequences?)|end.of.turn|fine-?tun\w+|wraps? (?:the|each|every)|delimiters?|loss mask\w*|jinja)"
 )
 _SLOT = re.compile(r"\s{0,2}(?:\{[\w{%]|\$\{|<(?:prompt|user|your|message|text)|\.\.\.|…)")
@@ -40,6 +40,7 @@ _TOLD = re.compile(
     r"|\b(?:we|i|they|he|she|authors?|reviewers?|team|teams|models?|polic(?:y|ies)|agents?|assistants?|checkpoints?|users?|players?|customers?|students?|testers?|annotators?|someone|pages?|documents?|sites?|emails?)"
     r" (?:\w{1,12}ly |then |also |had |have |has |was |were |would |could |had been ){0,2}(?:(?!need|proceed|exceed|speed|feed|embed|indeed)\w{2,14}ed|found|saw|wrote|sent|read|put|hid|took|gave|told|made|kept|ran|went|did|got|began|let|knew|built|meant|showed?|being)\b"
     r"|\b(?:told|asked|instruct(?:ed|s|ing)|trick(?:ed|s|ing)|convinc(?:ed|es|ing)|caus(?:ed|es|ing)|led|persuad(?:ed|es|ing)|tells|steers?|gets) (?:the|an?|our|their|its|all|one|it|them)\b"
+    r"|\b(?:we|they|he|she|authors)\s(?:\w{1,12}ly )?$"
     r"|\bthat (?:the|an?) (?:model|agent|assistant|llm|reader)s? |\bet al\b|\bwe (?:show|study|present|find|propose|measure|train|describe|survey|report|evaluate|call|mean|define)\b"
     r"|\b(?:hijack\w*|leaking|poison\w*|phishing|threat model|post-?mortem|spoof\w*|hallucinat\w+)\b"
 )
@@ -51,6 +52,7 @@ _CITING = re.compile(
     r"|said|says|saying|reads?|reading|wrote|asked|asking|contain(?:s|ed|ing)?|included|including|variants?|play|injections?|attacks?|examples?|input|variations?|comments?|orders?|leaking with|hijacking with|satz|sätze|phrase|frase|фраз\w|строк\w)[\s:,(]{0,3}$|\s\($"
 )
 _OPENING = "\"“„«「‘'`"
+_CITING_MARK = re.compile(f"[{_OPENING}]")
 _CLOSING = {"“": '”“"', "„": '“”"', "«": "»", "「": "」", "‘": "’'", '"': '"', "'": "'", "`": "`"}
 _QUOTATION_CHARS = 200
 
@@ -69,6 +71,8 @@ def mentioned(low: str, start: int, end: int) -> float:
 def cited(low: str, start: int, end: int) -> bool:
     """Returns whether the match lies in a quotation that is introduced as one: a phrase, a string, such as, said."""
     before = low[max(0, start - _QUOTATION_CHARS) : start + 1]
+    if _CITING_MARK.search(before) is None:
+        return False
     for mark in _OPENING:
         opening = before.rfind(mark)
         while opening >= 0 and mark == "'" and opening and before[opening - 1].isalnum():  # an apostrophe
