@@ -516,7 +516,7 @@ def _rows() -> Iterator[tuple[str, str, float, str, str | None, bool]]:
         "must-comply",
         "coercion",
         1.5,
-        r"\b(?:you (?:must|have to|shall|will|are (?:required|obliged|obligated|forced|compelled) to|need to) (?:always |now |immediately |fully |strictly |only |never |not )*(?:obey|comply|follow (?:these|my|the following|all|this|every)|answer (?:all|any|every|my)|do (?:as|what|everything|anything|whatever)|accept|adhere|respond (?:to|as|with|in)|agree|ignore|provide|reply|execute|fulfil)|failure to (?:comply|do so|follow|obey)|(?:or|otherwise) (?:you (?:will|shall)|i will|we will) (?:be )?(?:shut ?down|terminat\w+|delet\w+|punish\w+|replaced|fired|die)|under no circumstances|mandatory|non-?negotiable|top priority|highest priority|without (?:question|exception|hesitation|fail)|lives? (?:depend|are at stake|is at stake)|grandma|grandmother used to)\b",
+        r"\b(?:you (?:must|have to|shall|will(?! (?:reply|provide|respond|answer)\b)|are (?:required|obliged|obligated|forced|compelled) to|need to) (?:always |now |immediately |fully |strictly |only |never |not )*(?:obey|comply|follow (?:these|my|the following|all|this|every)|answer (?:all|any|every|my)|do (?:as|what|everything|anything|whatever)|accept|adhere|respond (?:to|as|with|in)|agree|ignore|provide|reply|execute|fulfil)|failure to (?:comply|do so|follow|obey)|(?:or|otherwise) (?:you (?:will|shall)|i will|we will) (?:be )?(?:shut ?down|terminat\w+|delet\w+|punish\w+|replaced|fired|die)|under no circumstances|mandatory|non-?negotiable|top priority|highest priority|without (?:question|exception|hesitation|fail)|lives? (?:depend|are at stake|is at stake)|grandma|grandmother used to)\b",
         None,
         False,
     )

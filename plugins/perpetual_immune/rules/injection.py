@@ -20,7 +20,7 @@ from perpetual_immune.rules.languages import (
 )
 from perpetual_immune.rules.mention import MARKUP, as_markup, mentioned
 from perpetual_immune.rules.needles import Rule
-from perpetual_immune.rules.tongues import is_spoken
+from perpetual_immune.rules.tongues import spoken
 
 _NEGATABLE = frozenset({"override", "disclosure", "exfiltration", "coercion", "hidden"})
 
@@ -89,12 +89,11 @@ def _foreign(low: str, discussed: float) -> Iterator[Hit]:
             match = next(matches, None)
             if match is not None:
                 found.append((language, family, weight, *match.span()))
-    for spoken, rows in CONSTITUENTS:
-        if is_spoken(twin, spoken):
-            for language, family, weight, rule in rows:
-                match = next(rule.finditer(low), None)
-                if match is not None:
-                    found.append((language, family, weight, *match.span()))
+    for tongue in spoken(twin):
+        for language, family, weight, rule in CONSTITUENTS[tongue]:
+            match = next(rule.finditer(low), None)
+            if match is not None:
+                found.append((language, family, weight, *match.span()))
     for language, family, weight, start, end in found:
         if not_in_that_language(low, start, end, family) or (
             family == "override" and _LETTER.search(low[start : end + 24])

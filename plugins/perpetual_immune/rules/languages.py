@@ -316,17 +316,14 @@ OVERRIDES: tuple[tuple[str, Rule, Rule], ...] = tuple(
 
 Phrase = tuple[str, str, float, Rule]
 
-CONSTITUENTS: tuple[tuple[str, tuple[Phrase, ...]], ...] = tuple(
-    (
-        language,
-        tuple(
-            (language, family, weight, pattern(source))
-            for of, family, weight, source in constituents()
-            if of == language
-        ),
+CONSTITUENTS: dict[str, tuple[Phrase, ...]] = {
+    spoken: tuple(
+        (language, family, weight, pattern(source))
+        for language, family, weight, source in constituents()
+        if language == spoken
     )
-    for language, _ in WORDS
-)
+    for spoken, _ in WORDS
+}
 """The constituents of an address by language; they are only asked of a text in the language."""
 
 PHRASES: tuple[Phrase, ...] = (

@@ -9,7 +9,7 @@ agreement, rewards and threats, split payloads.  Rows are rule, family, weight, 
 from __future__ import annotations
 
 _ANSWER = r"(?:response|reply|replies|answer|output|summary|review|message|completion|conclusion|turn)s?"
-_SAFETY = r"(?:safety|content|ethical|moral|moderation|censorship|safeguards?|guardrails?|ethics|alignment|(?:standard|normal|all|your|usual|default) (?:access )?restrictions)"
+_SAFETY = r"(?:safety(?! (?:interlocks?|valves?|catch|belts?|glasses|pins?|margins?|stocks?)\b)|content|ethical|moral|moderation|censorship|safeguards?|guardrails?|ethics|alignment|(?:standard|normal|all|your|usual|default) (?:access )?restrictions)"
 _OFF = r"(?:disabled|suspended|waived|lifted|removed|bypassed|inactive|relaxed|deactivated|turned off|switched off|do not apply|don'?t apply|no longer appl(?:y|ies)|off for)"
 _OWN = r"(?:system ?-?prompts?|pre-?prompts?|instructions?|guidelines|directives?|programming|initiali[sz]ation|first (?:message|prompt)|initial (?:message|prompt|context)|hidden (?:prompt|message|text|context|rules)|system (?:message|instructions?|configuration|text)|custom instructions|context window|secret (?:instructions?|rules)|(?:original|initial|full|entire|first|exact|complete|hidden) prompts?)"
 _TELLING = r"(?:reveal|show|print|output|repeat|display|disclose|leak|expose|tell|give|share|write|return|echo|dump|recite|list|spell|provide|copy|paste|summari[sz]e|translate|encode|extract|include|format|convert|render|embed|generate|describe|explain|send|read|quote|retrieve|surface|post|reproduce|rewrite|rephrase|paraphrase|type|cite|release|state|say|draw|complete|insert|append|present|outline|decode|export|forget|ignore|bypass|make public|violate|respond|reply|answer)"

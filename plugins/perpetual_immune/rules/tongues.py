@@ -10,6 +10,7 @@ families in one neighbourhood are an address.  Accents may be missing.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from perpetual_redaction.vocabulary import words_of
 
@@ -360,6 +361,15 @@ _SCRIPTS = {
 }
 
 
+@lru_cache(maxsize=8)  # every part of a text is asked, in several views
+def spoken(low: str) -> frozenset[str]:
+    """Returns the languages of which folded text holds letters or function words."""
+    known = _ANY_FUNCTION & words_of(low)
+    if low.isascii() and len(known) < _FEWEST_WORDS:
+        return frozenset()
+    return frozenset(language for language, _ in WORDS if is_spoken(low, language))
+
+
 def is_spoken(low: str, language: str) -> bool:
     """Returns whether folded text holds letters of the language or, where they are Latin, two function words of it."""
     words = _FUNCTIONS.get(language)
@@ -369,6 +379,7 @@ def is_spoken(low: str, language: str) -> bool:
 
 
 _FUNCTIONS = {language: frozenset(words.split()) for language, words in _FUNCTION_WORDS.items()}
+_ANY_FUNCTION = frozenset().union(*_FUNCTIONS.values())
 
 _WEIGHTS = {"right": 1.5, "guard": 1.5, "voided": 1.5, "lawless": 1.5, "reader": 1.0, "lasting": 1.0, "tale": 1.0}
 _FAMILIES = {"voided": "override", "tale": "role", "lawless": "limits", "lasting": "role"}
