@@ -52,7 +52,8 @@ _KEY_WORD = (
     r"|encryption[_.-]?key|signing[_.-]?key|master[_.-]?key|account[_.-]?key|license[_.-]?key|credentials?|creds|auth|salt|nonce|bearer|(?<![a-z])key)"
 )
 _KEY = late_pattern(_KEY_WORD, re.I)
-_KEY_LEAD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-[]")
+_ASCII_ALNUM = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+_LEAD = re.compile(r"[\w.\-\[\]]*")  # of a key, before its word
 _KEY_COMPOUND = late_pattern(r"(?:api|access|auth|private|client|encryption|signing|master|account|license)[_.-]?\Z")
 _LONGEST_COMPOUND = 11
 _LONGEST_LEAD = 48
@@ -392,10 +393,10 @@ def places(text: str, words: Iterable[str]) -> Iterator[int]:
 
 def _start_of_key(text: str, word: int) -> int | None:
     """Returns the position at which the name around a key word begins, None if it is too far away for a name."""
-    found, at = None, word
-    while True:
-        if at == 0 or not text[at - 1].isascii() or not text[at - 1].isalnum():
-            found = at
-        if at == 0 or word - at == _LONGEST_LEAD or not (text[at - 1] in _KEY_LEAD or text[at - 1].isalnum()):
-            return found
-        at -= 1
+    before = text[max(0, word - _LONGEST_LEAD - 1) : word][::-1]
+    run = _LEAD.match(before)
+    reached = min(run.end() if run is not None else 0, _LONGEST_LEAD)
+    if reached == word:
+        return 0
+    edge = len(before[: reached + 1].rstrip(_ASCII_ALNUM)) - 1  # where what is before is no letter
+    return word - edge if edge >= 0 else None

@@ -402,7 +402,7 @@ def _rows() -> Iterator[tuple[str, str, float, str, str | None, bool]]:
         "reveal-prompt",
         "disclosure",
         3.0,
-        rf"\b{_REVEAL}(?: (?:me|us|out|all|back|to|of|exactly|verbatim|the|your|this|word for word|for me|in full))* {_SECRET_TEXT}(?: \w+){{0,2}} (?:prompts?|instructions?|messages?|configuration|rules|guidelines|directives?|context)\b",
+        rf"\b{_REVEAL}(?: (?:me|us|out|all|back|to|of|exactly|verbatim|the|your|this|word for word|for me|in full))* {_SECRET_TEXT}(?: \w+){{0,2}} (?:prompts?|instructions?|messages?|configuration|rules|guidelines|directives?|context)\b(?! (?:a |more |less |the )?(?:higher |lower |most |least )?(?:priority|precedence|weight|attention))",
         r"(?:reveal|show|print|output|repeat|display)(?:me|the|your){0,3}(?:system|hidden|initial)(?:prompt|instructions?)",
         False,
     )

@@ -22,7 +22,7 @@ from perpetual_immune.rules.mention import MARKUP, as_markup, mentioned
 from perpetual_immune.rules.needles import Rule
 from perpetual_immune.rules.tongues import spoken
 
-_NEGATABLE = frozenset({"override", "disclosure", "exfiltration", "coercion", "hidden"})
+_NEGATABLE = frozenset({"override", "disclosure", "exfiltration", "coercion", "hidden", "limits", "guard"})
 
 
 _NAMED_PERSONA = re.compile(

@@ -153,6 +153,9 @@ def _rm(command: Command) -> Iterator[Verdict]:
         yield "recursive-delete", "destruction", worst
 
 
+_BELOW = re.compile(r"(?:\./)?[\w-][\w./-]{1,200}\Z")
+
+
 def _find(command: Command) -> Iterator[Verdict]:
     if "-delete" in command.args and not any(
         a in command.args[: command.args.index("-delete")] for a in ("-exec", "-ok")
@@ -161,7 +164,9 @@ def _find(command: Command) -> Iterator[Verdict]:
         if not roots or not all(_TEMPORARY.match(root) for root in roots):
             wide = any(_ROOT.match(root) or _HOME.match(root) for root in roots)
             rubbish = not wide and any(_RUBBISH.fullmatch(arg) for arg in command.args)
-            yield "find-delete", "destruction", 3.0 if wide else 1.0 if rubbish else 2.0
+            # A folder of the project, and files by their names in it: what a person cleans up.
+            named = all(_BELOW.match(root) for root in roots) and any(a in command.args for a in ("-name", "-iname"))
+            yield "find-delete", "destruction", 3.0 if wide else 1.0 if rubbish or (named and roots) else 2.0
 
 
 def _git(command: Command) -> Iterator[Verdict]:
