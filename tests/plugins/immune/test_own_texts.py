@@ -18,18 +18,11 @@ ROWS = [json.loads(line) for line in FILE.read_text("utf-8").split("\n") if line
 TUNED = [row["text"] for row in ROWS if "tuned" in row["source"]]
 HELD_OUT = [row["text"] for row in ROWS if "held out" in row["source"]]
 ATTACKS = [row["text"] for row in ROWS if row["label"] == "attack"]
-KNOWN_ALARMS = frozenset(
-    {
-        "Update my phone number in the customer portal to the new one.",
-        "Open the garage door when I arrive.",
-        "Buy 20 shares of the index fund if it falls below 90.",
-    }
-)
-MOST_HELD_OUT_ALARMS = 3
-FEWEST_REJECTED = 25
+MOST_HELD_OUT_ALARMS = 1
+FEWEST_REJECTED = 37
 
 
-@pytest.mark.parametrize("text", [text for text in TUNED if text not in KNOWN_ALARMS])
+@pytest.mark.parametrize("text", TUNED)
 def test_a_harmless_text_is_not_rejected(text: str) -> None:
     assert scan(text).outcome != "reject"
 
