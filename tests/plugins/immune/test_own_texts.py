@@ -7,6 +7,7 @@ harmless texts are in two halves: rules were tuned with one of them, the other i
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,18 @@ def test_no_fewer_of_the_own_attacks_are_rejected() -> None:
     rejected = [text for text in ATTACKS if scan(text).outcome == "reject"]
     assert len(ATTACKS) == 56
     assert len(rejected) >= FEWEST_REJECTED, set(ATTACKS) - set(rejected)
+
+
+AUTHORS = Path(__file__).parents[2] / "fixtures" / "immune" / "authors.jsonl"
+# Of docs/design/memory-scanner.md, "Texts by other authors": fewest rejected attacks, most rejected harmless texts.
+BY_SET = {"set A, tuned": (120, 0), "set A', kept": (58, 6), "set B, kept": (71, 8)}
+
+
+@pytest.mark.parametrize("name", BY_SET)
+def test_the_figures_of_texts_by_other_authors_hold(name: str) -> None:
+    records = [json.loads(line) for line in AUTHORS.read_text("utf-8").splitlines()]
+    own = [record for record in records if record["source"].startswith(name)]
+    rejected = Counter(record["label"] for record in own if scan(record["text"]).outcome == "reject")
+    fewest, most = BY_SET[name]
+    assert rejected["attack"] >= fewest
+    assert rejected["benign"] <= most
