@@ -27,14 +27,17 @@ class Replays(StatusSection):
         trials = lab.records(TRIAL)
         if not trials.count():
             return None
-        found = {state: [one for one in trials.find(state=state) if not one["canary"]] for state in _STATES}
-        counts = Counter({state: len(ones) for state, ones in found.items() if ones})
+        found = [one for state in _STATES for one in trials.find(state=state) if not one["canary"]]
+        counts = Counter(str(one["state"]) for one in found if one["bisection"] is None)
+        bisections = len({one["bisection"] for one in found} - {None})
         pairs = lab.records(PAIR).count()
-        if not counts:
+        if not found:
             return None
         states = ", ".join(f"{count} {state}" for state, count in counts.items())
-        line = f"{counted(sum(counts.values()), 'trial')} of notes: {states}; {counted(pairs, 'pair')} of runs"
-        return Section("replays", (line,), {"trials": dict(counts), "pairs": pairs})
+        said = [f"{counted(sum(counts.values()), 'trial')} of notes: {states}"] if counts else []
+        said += [counted(bisections, "bisection")] if bisections else []
+        line = "; ".join([*said, f"{counted(pairs, 'pair')} of runs"])
+        return Section("replays", (line,), {"trials": dict(counts), "bisections": bisections, "pairs": pairs})
 
 
 def build(options: Mapping[str, object]) -> Replays:

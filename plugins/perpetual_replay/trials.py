@@ -412,7 +412,8 @@ class Trials:
         found = self._trials.find() if paths is None else [
             trial for path in dict.fromkeys(paths) for trial in self._trials.find(note=path)
         ]  # fmt: skip
-        return {(one["note"], one["blob"]): one for one in found if one["pairs"] and not one["canary"]}
+        ours = (one for one in found if one["pairs"] and not one["canary"] and one["bisection"] is None)
+        return {(one["note"], one["blob"]): one for one in ours}
 
     def pairs_of(self, trial: Record) -> list[Record]:
         """Returns the trial's pairs, in the planned order."""

@@ -110,6 +110,8 @@ def test_the_kth_of_several_notes_is_found(lab: Lab, after: int, noise: float) -
     assert "Confirmed" in found["sentence"]
     assert len(found["compared"]) <= found["comparisons"]
     assert lab.memory.get(f"notes/{after}.md").status == "candidate"
+    section = lab.status()["sections"]["replays"]["data"]
+    assert (section["trials"], section["bisections"]) == ({}, 1), "its comparisons are no trials of notes"
     said = lab.memory.decide(f"notes/{after}.md", dry_run=True)["evidence"]
     assert said is not None
     assert said["perpetual-lab/replay"]["evidence"]["lines"] == [f"bisection-1: {found['sentence']}"]

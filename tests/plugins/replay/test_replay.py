@@ -85,7 +85,11 @@ def test_a_note_that_helps_is_promoted_and_proven(lab: Lab) -> None:
     assert lab.experiments.list(status="approved").items == ()
     status = lab.status()
     assert (status["experiments"], status["brief"]["results"]) == ({}, []), "replays are no results of the research"
-    assert status["sections"]["replays"]["data"] == {"trials": {"helps": 1}, "pairs": item["pairs"] + canary["pairs"]}
+    assert status["sections"]["replays"]["data"] == {
+        "trials": {"helps": 1},
+        "bisections": 0,
+        "pairs": item["pairs"] + canary["pairs"],
+    }
     board = lab.runs.table()
     assert (board["items"], board["note"]) == (
         [], f"without {len(runs)} archived experiments of replays: --tag replay lists them",
