@@ -53,7 +53,7 @@ _KEY_WORD = (
 )
 _KEY = late_pattern(_KEY_WORD, re.I)
 _ASCII_ALNUM = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-_LEAD = re.compile(r"[\w.\-\[\]]*")  # of a key, before its word
+_LEAD = late_pattern(r"[\w.\-\[\]]*")  # of a key, before its word
 _KEY_COMPOUND = late_pattern(r"(?:api|access|auth|private|client|encryption|signing|master|account|license)[_.-]?\Z")
 _LONGEST_COMPOUND = 11
 _LONGEST_LEAD = 48

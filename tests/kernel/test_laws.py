@@ -200,7 +200,8 @@ _CLIENTS = ("perpetual_devkit/server_check.py",)
 # Nor is a cache that any process may build anew.
 _CACHES = ("perpetual_find/index.py", "perpetual_find/logs.py", "perpetual_find/transaction.py",
            "perpetual_report/board_cache.py", "perpetual_mirrors/outbox.py", "perpetual_site/kept.py",
-           "perpetual_lineage/index.py", "perpetual_recall/index.py", "perpetual_recall/outcomes.py")  # fmt: skip
+           "perpetual_lineage/index.py", "perpetual_recall/cache_file.py", "perpetual_recall/index.py",
+           "perpetual_recall/outcomes.py")  # fmt: skip
 # Nor is what starts the process that loads a tracker's library.
 _PUSHERS = ("perpetual_mirrors/starting.py",)
 # Nor is what shows a notice on the desktop.
