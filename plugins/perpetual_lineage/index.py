@@ -9,7 +9,6 @@ up to date at a time. Texts of rejected versions that a newer one has replaced a
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
 import weakref
@@ -117,24 +116,13 @@ def _refreshed(lab: Lab, connection: sqlite3.Connection | None) -> bool:
             return True
         has_more = True
         while has_more:  # page by page, so that a call that was cut off loses little
-            with _writing(connection):
+            with connection:  # commits at its end, and rolls back after any error
+                connection.execute("BEGIN IMMEDIATE")
                 has_more = _fold(lab, connection)
         return True
     except (sqlite3.Error, KeyError, ValueError) as problem:  # the last two of a state that is spoilt
         check_busy(problem, _WHAT)
         return False
-
-
-@contextmanager
-def _writing(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        with contextlib.suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _fold(lab: Lab, connection: sqlite3.Connection) -> bool:
