@@ -273,7 +273,12 @@ def history(cli: CliContext, path: str, limit: int) -> None:
         found[:limit],
         None,
         ("commit", "when", "author", "message"),
-        lambda item: (short_commit(item["commit"]), item["when"], item["author"], item["message"]),
+        lambda item: (
+            short_commit(item["commit"]),
+            item["when"],
+            item["author"],
+            item["message"].partition("\n")[0],  # the subject: trailers are for machines
+        ),
         empty="the memory holds no version of it: it was never accepted",
         extra={"truncated": len(found) > limit},
     )

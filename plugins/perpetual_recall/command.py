@@ -29,4 +29,5 @@ def block(cli: CliContext, query: str | None, tokens: int, limit: int) -> None:
     made = memory_block(cli.lab, query, tokens=tokens, limit=limit, holdout=holdout)
     expose(cli.lab, made)
     document = {"text": made.text, "tokens": made.tokens, "limit_tokens": tokens, "notes": to_json(made.notes)}
-    cli.answer("memory_block", document, lambda: made.text or "no note fits", is_verbatim=True)
+    nothing = "no note fits" if query else "no note fits the open hypotheses and experiments: name words to look for"
+    cli.answer("memory_block", document, lambda: made.text or nothing, is_verbatim=True)
