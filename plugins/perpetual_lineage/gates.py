@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from perpetual.api import Gate, GateFinding, GateVerdict, TextProvenance
 from perpetual_lineage.derivation import derivation_of, today
+from perpetual_recall.shown import has_notes
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -26,7 +27,7 @@ class TombstonesGate(_RecordGate):
 
     def in_record(self, lab: Lab, text: str, provenance: TextProvenance) -> GateVerdict:
         """Compares the text with what was rejected; a version that a person promoted is not asked about again."""
-        if not lab.memory.list(limit=1).items:
+        if not has_notes(lab):
             return GateVerdict("pass")
         from perpetual_lineage.index import index_of
         from perpetual_lineage.tombs import again
@@ -47,7 +48,7 @@ class RatesGate(_RecordGate):
 
     def in_record(self, lab: Lab, text: str, provenance: TextProvenance) -> GateVerdict:
         """Counts the notes that the actor wrote in the last hour, and those of them that were rejected."""
-        if _is_person(provenance.actor) or not lab.memory.list(limit=1).items:
+        if _is_person(provenance.actor) or not has_notes(lab):
             return GateVerdict("pass")
         options = lab.options("lineage")
         limits = {name: int(str(options[name])) for name in ("writes_per_hour", "rejected_per_hour")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,23 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Note
 
-__all__ = ["every_note", "is_for_agent", "text_of"]
+__all__ = ["every_note", "has_notes", "is_for_agent", "text_of"]
 
 _PAGE = 500  # notes
+_filled: weakref.WeakSet[Lab] = weakref.WeakSet()  # labs in which a note was seen
+
+
+def has_notes(lab: Lab) -> bool:
+    """Returns whether the lab has had a note; it is looked up until there is one.
+
+    Inside of a transaction a look reads every note that the transaction has written, so many writes in one would cost
+    the square of their number.
+    """
+    if lab not in _filled:
+        if not lab.memory.list(limit=1).items:
+            return False
+        _filled.add(lab)
+    return True
 
 
 def is_for_agent(lab: Lab) -> bool:
