@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "Index", "index_of", "index_path"]
 
 Connection = sqlite3.Connection
-_VERSION = "1"  # of the tables and of what is folded
+_VERSION = "2"  # of the tables and of what is folded
 _WAIT_S = 10.0
 _WHAT = "the index of lineage"
 _PAGE = 1_000  # events

@@ -19,6 +19,8 @@ TABLES = (
     "CREATE TABLE writes (seq INTEGER PRIMARY KEY, time TEXT, source TEXT, path TEXT, blob TEXT, rejected INTEGER)",
     "CREATE INDEX writes_source ON writes (source, time)",
     "CREATE INDEX writes_path ON writes (path)",
+    "CREATE INDEX writes_time ON writes (time)",
+    "CREATE INDEX writes_rejected ON writes (source, time) WHERE rejected",
 )
 
 
@@ -40,7 +42,7 @@ def fold(connection: Connection, event: Event) -> None:
             said.get("status") == "rejected",
         )
         connection.execute("INSERT OR REPLACE INTO writes VALUES (?, ?, ?, ?, ?, ?)", row)
-        old = "SELECT seq FROM writes WHERE time <= ? ORDER BY seq LIMIT 100"
+        old = "SELECT seq FROM writes WHERE time <= ? ORDER BY time LIMIT 100"
         connection.execute(f"DELETE FROM writes WHERE seq IN ({old})", (earliest,))
     elif event.kind == "note_rejected":
         pair = (event.subject, event.payload.get("blob"))
@@ -57,17 +59,14 @@ def over(connection: Connection, actor: str, most_writes: int, most_rejected: in
     from perpetual_recall.outcomes import agent_of
 
     now, source = datetime.now(UTC), agent_of(actor)
-    rows = connection.execute(
-        "SELECT time, rejected FROM writes WHERE source = ? AND time > ? AND time <= ? ORDER BY time",
-        (source, iso(now - _WINDOW), iso(now + _AHEAD)),
-    ).fetchall()
-    for what, most, times in (
-        ("notes", most_writes, [time for time, _ in rows]),
-        ("rejected notes", most_rejected, [time for time, rejected in rows if rejected]),
-    ):
-        if most and len(times) >= most:
-            until = datetime.fromisoformat(times[len(times) - most]) + _WINDOW
-            return (
-                f"{source} wrote {len(times)} {what} within an hour (limit {most}): until {iso(until)} a person decides"
-            )
+    bounds = (source, iso(now - _WINDOW), iso(now + _AHEAD))
+    within = "FROM writes WHERE source = ? AND time > ? AND time <= ?"
+    for what, most, which in (("notes", most_writes, ""), ("rejected notes", most_rejected, " AND rejected")):
+        # Of many writes only the one is read at which the limit is reached; they are counted where it was.
+        newest = f"SELECT time {within}{which} ORDER BY time DESC LIMIT 1 OFFSET ?"
+        found = connection.execute(newest, (*bounds, most - 1)).fetchone() if most else None
+        if found is not None:
+            (count,) = connection.execute(f"SELECT COUNT(*) {within}{which}", bounds).fetchone()
+            until = datetime.fromisoformat(found[0]) + _WINDOW
+            return f"{source} wrote {count} {what} within an hour (limit {most}): until {iso(until)} a person decides"
     return None
