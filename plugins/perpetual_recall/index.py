@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from perpetual import Lab
 
 __all__ = [
-    "Connection", "Index", "Version", "empty_index", "forget", "index_path", "insert", "matches", "newest",
-    "resembling", "unwritten", "version_of",
+    "Connection", "Index", "Match", "Version", "empty_index", "forget", "index_path", "insert", "matches", "newest",
+    "notes_of", "resembling", "rows_of", "unwritten", "version_of", "versions_of",
 ]  # fmt: skip
 
 Connection = sqlite3.Connection
@@ -56,6 +56,11 @@ _TABLES = (
 _RANK = "bm25(4.0, 4.0, 1.0)"  # a word of the title says more than one of the text
 _SPARE = 12  # matches that are fetched beyond those that are asked for, where some are not shown
 _DROPPED = ("state", "versions", "words", "sketches", "vectors", *outcomes.NAMES, *calls.NAMES)
+
+
+# What a search reads of a version: note, blob, text, front, rank, good, bad (None: in no tally), path, whether it is
+# for the reader. The note is JSON, and so is the front; most of what is found is never looked at any closer.
+Match = tuple[str, str, str, str, float, int | None, int | None, str, int]
 
 
 class Version(NamedTuple):
@@ -332,8 +337,8 @@ def _match_of(words: Sequence[str]) -> str:
     return " OR ".join(f'"{word}"{" *" * (len(word) > SHORT)}' for word in words)
 
 
-def matches(connection: sqlite3.Connection, words: Sequence[str], *, for_agents: bool, most: int) -> list[Version]:
-    """Returns at most `most` versions, the best first; of equals the newest first.
+def rows_of(connection: sqlite3.Connection, words: Sequence[str], *, for_agents: bool, most: int) -> list[Match]:
+    """Returns what the index holds of at most `most` versions, the best first; of equals the newest first.
 
     Nearly every version is for both sorts of readers, so the readers are looked at afterwards, and only where that
     leaves too few are more of the matches fetched.
@@ -341,18 +346,23 @@ def matches(connection: sqlite3.Connection, words: Sequence[str], *, for_agents:
     match, fetched = _match_of(words), most
     reader = "for_agents" if for_agents else "for_persons"
     while True:
-        rows = connection.execute(
-            f"SELECT note, versions.blob, body, front, found.score, good, bad, {reader} FROM "
+        rows: list[Match] = connection.execute(
+            f"SELECT note, versions.blob, body, front, found.score, good, bad, versions.path, {reader} FROM "
             "(SELECT rowid AS no, rank AS score FROM words WHERE words MATCH ? ORDER BY rank, rowid DESC LIMIT ?) "
             "AS found JOIN versions ON versions.no = found.no "
             "LEFT JOIN tallies ON tallies.path = versions.path AND tallies.blob = versions.blob "
             "ORDER BY found.score, found.no DESC",
             (match, fetched),
         ).fetchall()
-        shown = [row[:-1] for row in rows if row[-1]][:most]
+        shown = [row for row in rows if row[-1]][:most]
         if len(shown) == most or len(rows) < fetched:
-            return _versions(shown)
+            return shown
         fetched = 4 * fetched + _SPARE
+
+
+def matches(connection: sqlite3.Connection, words: Sequence[str], *, for_agents: bool, most: int) -> list[Version]:
+    """Returns at most `most` versions, the best first; of equals the newest first."""
+    return versions_of(rows_of(connection, words, for_agents=for_agents, most=most))
 
 
 def resembling(connection: sqlite3.Connection, parts: frozenset[str], *, for_agents: bool, most: int) -> list[Version]:
@@ -391,17 +401,30 @@ def version_of(connection: sqlite3.Connection, path: str) -> Version | None:
     return next(iter(_versions(rows)), None)
 
 
-def _versions(rows: Sequence[Sequence[Any]]) -> list[Version]:
-    """Returns the versions of rows of note, blob, text and front, where it was searched also of score, good and bad."""
-    notes = json.loads(f"[{','.join(row[0] for row in rows)}]")  # of all at once, which is quicker than one by one
-    return [_version(Note(*note), *row[1:]) for note, row in zip(notes, rows, strict=True)]
+def versions_of(rows: Sequence[Match]) -> list[Version]:
+    """Returns the versions of what a search found."""
+    return [
+        Version(
+            note, blob, text, _front(front) if front else NOTHING, -score,
+            UNTRIED if good is None or bad is None else Utility(good / UNIT, bad / UNIT),
+        )
+        for note, (_, blob, text, front, score, good, bad, _, _) in zip(notes_of(rows), rows, strict=True)
+    ]  # fmt: skip
 
 
-def _version(
-    note: Note, blob: str, text: str, front: str, score: float = 0.0, good: int | None = None, bad: int | None = None
-) -> Version:
-    utility = UNTRIED if good is None or bad is None else Utility(good / UNIT, bad / UNIT)
-    if not front:
-        return Version(note, blob, text, NOTHING, -score, utility)
-    scope, contradicts = json.loads(front)
-    return Version(note, blob, text, Front(scope, tuple(contradicts)), -score, utility)
+def notes_of(rows: Sequence[tuple[Any, ...]]) -> list[Note]:
+    """Returns the notes with which rows begin; their JSON is read at once, which is quicker than one by one."""
+    return [Note(*fields) for fields in json.loads(f"[{','.join([row[0] for row in rows])}]")]
+
+
+def _versions(rows: Sequence[tuple[str, str, str, str]]) -> list[Version]:
+    """Returns the versions of rows of note, blob, text and front."""
+    return [
+        Version(note, blob, text, _front(front) if front else NOTHING)
+        for note, (_, blob, text, front) in zip(notes_of(rows), rows, strict=True)
+    ]
+
+
+def _front(text: str) -> Front:
+    scope, contradicts = json.loads(text)
+    return Front(scope, tuple(contradicts))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from perpetual.api import Listing, Note, NoteHit
 from perpetual.toolkit.units import start_of
 from perpetual_recall.retriever import Retriever
-from perpetual_recall.shown import every_note, is_for_agent, text_of
+from perpetual_recall.shown import every_note, has_notes, is_for_agent, text_of
 from perpetual_recall.withheld import withheld
 from perpetual_recall.words import any_of, excerpt, has_words, words_of
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual_recall.documents import Explained
     from perpetual_recall.front import Scope
-    from perpetual_recall.index import Connection, Index, Version
+    from perpetual_recall.index import Connection, Index, Match, Version
     from perpetual_recall.ranking import Utility
 
 __all__ = ["Candidate", "Recall", "build", "offered", "recall_of"]
@@ -61,22 +61,17 @@ class Recall(Retriever):
     def search(self, lab: Lab, query: str, *, limit: int = 20, cursor: str | None = None) -> Listing[NoteHit]:
         """Returns the best matches first."""
         words, start = words_of(query), start_of(cursor)
-        if self._opened is None and not lab.memory.list(limit=1).items:
+        if self._opened is None and not has_notes(lab):
             return Listing((), None)  # without the import of SQLite
         for_agents = is_for_agent(lab)
         with self.index.of(lab) as connection:
-            found = self._ordered(lab, connection, query, for_agents=for_agents, most=start + limit + 1)
-        word = any_of(words)
-        page = tuple(NoteHit(it.note, excerpt(it.text, word)) for it in found[start : start + limit])
-        return Listing(page, str(start + limit) if len(found) > start + limit else None)
+            most = max(start + limit + 1, CANDIDATES)
+            found = _ordered(lab, connection, query, _matches(lab, connection, words, for_agents=for_agents, most=most))
+        from perpetual_recall.index import notes_of
 
-    def _ordered(self, lab: Lab, connection: Connection, query: str, *, for_agents: bool, most: int) -> list[Version]:
-        """Returns at least `most` matches, if there are so many: the first ones by phase B, the others by BM25."""
-        from perpetual_recall.embedder import with_vectors
-
-        found = _matches(lab, connection, query, for_agents=for_agents, most=max(most, CANDIDATES))
-        first = with_vectors(lab, connection, query, found[:CANDIDATES])
-        return [*(item.version for item in ranked(first, {})), *found[CANDIDATES:]]
+        word, shown = any_of(words), found[start : start + limit]
+        page = [NoteHit(note, excerpt(row[2], word)) for note, row in zip(notes_of(shown), shown, strict=True)]
+        return Listing((*page,), str(start + limit) if len(found) > start + limit else None)
 
     def candidates(
         self,
@@ -91,9 +86,10 @@ class Recall(Retriever):
     ) -> list[Candidate]:
         """Returns the candidates of phase A in the order of phase B; `extra` ones are always among them."""
         from perpetual_recall.embedder import with_vectors
+        from perpetual_recall.index import versions_of
 
-        found = _matches(lab, connection, query, for_agents=for_agents, most=CANDIDATES + len(without))
-        rest = [it for it in found if it.note.path not in without]
+        found = _matches(lab, connection, words_of(query), for_agents=for_agents, most=CANDIDATES + len(without))
+        rest = versions_of([row for row in found if row[7] not in without])
         best = max((it.bm25 for it in rest), default=1.0)
         rest = with_vectors(lab, connection, query, rest[:CANDIDATES])
         return ranked([*(it._replace(bm25=best, cosine=None) for it in extra), *rest][:CANDIDATES], present)
@@ -140,7 +136,7 @@ class Recall(Retriever):
 
     def resembling(self, lab: Lab, parts: frozenset[str]) -> list[Version]:
         """Returns the versions whose shingles share most with these, as the lab's reader may see them."""
-        if not parts or (self._opened is None and not lab.memory.list(limit=1).items):
+        if not parts or (self._opened is None and not has_notes(lab)):
             return []
         from perpetual_recall.index import resembling
 
@@ -159,17 +155,32 @@ class Recall(Retriever):
         return [*map(_explained, judged(found, limit))]
 
 
-def _matches(lab: Lab, connection: Connection, query: str, *, for_agents: bool, most: int) -> list[Version]:
+def _matches(lab: Lab, connection: Connection, words: Sequence[str], *, for_agents: bool, most: int) -> list[Match]:
     """Returns at most `most` matches, the best first; to agents without the notes that are withheld."""
-    from perpetual_recall.index import matches
+    from perpetual_recall.index import rows_of
 
-    words, asked = words_of(query), most
+    asked = most
     while True:
-        found = matches(connection, words, for_agents=for_agents, most=asked)
-        shown = offered(lab, found) if for_agents else found
+        found = shown = rows_of(connection, words, for_agents=for_agents, most=asked)
+        if for_agents:
+            out = withheld(lab, [row[7] for row in found])
+            shown = [row for row in found if row[7] not in out]
         if len(shown) >= most or len(found) < asked:
             return shown[:most]
         asked *= 4
+
+
+def _ordered(lab: Lab, connection: Connection, query: str, found: list[Match]) -> list[Match]:
+    """Returns the matches with the first ones in the order of phase B; the others stay in that of BM25."""
+    first = found[:CANDIDATES]
+    if not lab.parts("embedder") and all(row[5] is None for row in first):
+        return found  # where BM25 alone tells them apart, phase B leaves them in its order
+    from perpetual_recall.embedder import with_vectors
+    from perpetual_recall.index import versions_of
+
+    versions = with_vectors(lab, connection, query, versions_of(first))
+    rows = {id(version): row for version, row in zip(versions, first, strict=True)}
+    return [*(rows[id(item.version)] for item in ranked(versions, {})), *found[CANDIDATES:]]
 
 
 def offered(lab: Lab, found: Sequence[Version]) -> list[Version]:

@@ -56,6 +56,9 @@ def _place_of(word: str) -> str:
 
 def excerpt(text: str, words: re.Pattern[str]) -> str:
     """Returns the first line with one of the words, or the first line of all, cut for a list."""
+    title = text.partition("\n")[0]
+    if words.search(title.casefold()) and len(title.splitlines()) == 1:
+        return _cut(title.strip())  # mostly it is the title, and the text need not be split
     first = ""
     for line in map(str.strip, text.splitlines()):
         if line and words.search(line.casefold()):
