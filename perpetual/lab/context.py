@@ -235,7 +235,7 @@ class Context:
 
     def _present_inode(self) -> int | None:
         try:
-            return os.lstat(self.folder / store_migration.STORE).st_ino
+            return os.lstat(f"{self.folder}/{store_migration.STORE}").st_ino
         except FileNotFoundError:
             return None
 

@@ -268,6 +268,11 @@ class SqliteStore(StoreBase):
                     found += [Change(seq, table.kind.name, id) for seq, id in rows]
         return found
 
+    def seq(self) -> int:
+        """Reads the number alone: every search and every watcher asks for it."""
+        found = self._query(lambda handle: handle.connection.execute("SELECT commit_number FROM _meta").fetchall())
+        return int(found[0][0]) if found else 0
+
     def _own_row(self) -> Row | None:
         found = self._query(lambda handle: handle.connection.execute("SELECT * FROM _meta").fetchall())
         if not found:
