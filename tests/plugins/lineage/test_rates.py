@@ -11,7 +11,8 @@ import pytest
 from perpetual import Lab
 from perpetual.errors import Refused
 from perpetual.toolkit.units import iso
-from perpetual_lineage.index import index_path
+from perpetual_lineage.index import index_of, index_path
+from perpetual_lineage.writes import fold, over
 
 
 @pytest.fixture
@@ -77,3 +78,17 @@ def test_an_hour_later_it_may_write_again(few: Lab) -> None:
     with sqlite3.connect(index_path(few)) as connection:
         connection.execute("UPDATE writes SET time = ?", (iso(datetime.now(UTC) - timedelta(minutes=61)),))
     assert write("agent:claude/1", 5)[0] == "candidate"
+
+
+def test_the_writes_of_an_hour_are_not_read_at_each_write(few: Lab) -> None:
+    write("user:me", 3)
+    written = [event for event in few.events() if event.kind == "note_written"]
+    with index_of(few).of(few) as connection:
+        seen: list[str] = []
+        connection.set_trace_callback(seen.append)
+        over(connection, "agent:claude/1", 4, 2)
+        fold(connection, written[-1])
+        connection.set_trace_callback(None)
+        plans = [row[-1] for sql in seen for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall()]
+    assert plans
+    assert not [plan for plan in plans if plan.startswith("SCAN writes")]
