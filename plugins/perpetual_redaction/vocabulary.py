@@ -7,7 +7,8 @@ of its different words, however many needles there are.  Standard library only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from threading import RLock
 from typing import TypeVar
 
@@ -81,7 +82,7 @@ class Vocabulary:
             return bit
         bit = self._groups[group] = 1 << len(self._groups)
         for needle in group:
-            run = max(runs_of(needle), key=len, default="")
+            run = _longest_run(needle)
             letters = run.strip(EDGE)
             if len(letters) < SHORTEST_RUN:
                 sign = max(needle.split(EDGE), key=len)
@@ -98,6 +99,16 @@ class Vocabulary:
     def __len__(self) -> int:
         """Returns how many groups there are."""
         return len(self._groups)
+
+    def of_word(self, word: str) -> int:
+        """Returns the bits of the groups of which a run of letters in lower case may hold a needle."""
+        with self._lock:
+            return self._known[word]
+
+    @staticmethod
+    def is_in_words(needles: Iterable[str]) -> bool:
+        """Returns whether the words of a text tell that it may hold one of the needles, whatever its signs."""
+        return all(len(_longest_run(needle).strip(EDGE)) >= SHORTEST_RUN for needle in needles)
 
     @staticmethod
     def is_telling(needles: Iterable[str]) -> bool:
@@ -118,9 +129,7 @@ class Vocabulary:
             return self._bits(lower)
 
     def _bits(self, lower: str) -> int:
-        held = 0
-        for bits in {*map(self._known.__getitem__, words_of(lower))}:
-            held |= bits
+        held = reduce(or_, map(self._known.__getitem__, words_of(lower)), 0)
         for first in self._signs.keys() & {"", *_SIGN.findall(lower)}:
             for sign, bits in self._signs[first].items():
                 if sign in lower:
@@ -158,6 +167,10 @@ def runs_of(needle: str) -> tuple[str, ...]:
         last = EDGE if match.end() < len(needle) else ""
         found.append(f"{first}{match.group()}{last}")
     return tuple(found)
+
+
+def _longest_run(needle: str) -> str:
+    return max(runs_of(needle), key=len, default="")
 
 
 VOCABULARY = Vocabulary()
