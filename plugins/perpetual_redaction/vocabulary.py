@@ -27,10 +27,12 @@ EDGE = "\0"
 _ASCII_WORD = late_pattern(r"[a-z]+")
 _WORD = late_pattern(r"[^\W\d_]+")
 _SIGN = late_pattern(r"[^a-z\s]")
+_NO_SIGNS = dict.fromkeys(map(ord, "abcdefghijklmnopqrstuvwxyz \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"))
 _UNSEEN = frozenset("abcdefghijklmnopqrstuvwxyz \t\n")
 _SIGNS = late_pattern(r"[^\w\s.]{2}")
 
 
+Asked = TypeVar("Asked")
 Known = TypeVar("Known")
 
 
@@ -40,21 +42,21 @@ def words_of(lower: str) -> frozenset[str]:
     return frozenset((_ASCII_WORD if lower.isascii() else _WORD).findall(lower))
 
 
-class Remembered(dict[str, Known]):
-    """What is known of words, worked out when one is first met."""
+class Remembered(dict[Asked, Known]):
+    """What is known of words or of other things, worked out when one is first met."""
 
-    def __init__(self, work_out: Callable[[str], Known]) -> None:
+    def __init__(self, work_out: Callable[[Asked], Known]) -> None:
         """Takes what works it out."""
         super().__init__()
         self._work_out = work_out
 
-    def __missing__(self, word: str) -> Known:
+    def __missing__(self, asked: Asked) -> Known:
         """Works it out; a long word is hardly met again and is not remembered."""
-        known = self._work_out(word)
-        if len(word) <= LONGEST_WORD:
+        known = self._work_out(asked)
+        if not isinstance(asked, str) or len(asked) <= LONGEST_WORD:
             if len(self) >= MOST_WORDS:
                 self.clear()
-            self[word] = known
+            self[asked] = known
         return known
 
 
@@ -66,7 +68,7 @@ class Vocabulary:
         self._groups: dict[frozenset[str], int] = {}
         self._filed: dict[str, dict[str, int]] = {}
         self._signs: dict[str, dict[str, int]] = {}
-        self._known = Remembered(self._learnt)
+        self._known: Remembered[str, int] = Remembered(self._learnt)
         self._lock = RLock()  # a table may be filed while another thread reads
         self._read = lru_cache(maxsize=8)(self._held)
 
@@ -130,7 +132,7 @@ class Vocabulary:
 
     def _bits(self, lower: str) -> int:
         held = reduce(or_, map(self._known.__getitem__, words_of(lower)), 0)
-        for first in self._signs.keys() & {"", *_SIGN.findall(lower)}:
+        for first in self._signs.keys() & {"", *_signs_in(lower)}:
             for sign, bits in self._signs[first].items():
                 if sign in lower:
                     held |= bits
@@ -167,6 +169,11 @@ def runs_of(needle: str) -> tuple[str, ...]:
         last = EDGE if match.end() < len(needle) else ""
         found.append(f"{first}{match.group()}{last}")
     return tuple(found)
+
+
+def _signs_in(lower: str) -> Iterable[str]:
+    """Returns the characters of a text but its plain letters and blanks."""
+    return lower.translate(_NO_SIGNS) if lower.isascii() else _SIGN.findall(lower)
 
 
 def _longest_run(needle: str) -> str:

@@ -24,6 +24,7 @@ FEW_PLACES = 4
 CHARS_PER_PLACE = 160
 """Places at which a rule is tried without asking its automaton first: so many, and one more per so many letters."""
 _HEAD_CHARS = 2
+_NONE: frozenset[str] = frozenset()
 _ASCII_WORDS = re.compile(r"([a-z]+)")
 _WORDS = re.compile(r"([^\W\d_]+)")
 
@@ -65,12 +66,15 @@ class _Filed:
 
     def __init__(self) -> None:
         self._needed: list[int] = []
-        self._rows: list[tuple[AnyIndex, int, bool]] = []
+        self._rows: list[tuple[AnyIndex, int]] = []
+        self._row_of: list[int] = []
+        self._anywhere: set[int] = set()
         self._by_bit: dict[int, list[int]] = {}
         self._by_sign = self._by_word = 0
         self._always: list[int] = []
         self._heads: dict[str, dict[str, list[Start]]] = {}
-        self._known: Remembered[_Told] = Remembered(self._learnt)
+        self._known: Remembered[str, _Told | None] = Remembered(self._learnt)
+        self._of_signs: Remembered[int, frozenset[int]] = Remembered(self._thought_of)
         self._lock = RLock()  # a table may be filed while another thread reads
         self._read = lru_cache(maxsize=8)(self._places)
 
@@ -82,7 +86,11 @@ class _Filed:
             for group in groups:
                 needed |= VOCABULARY.add(group)
             self._needed.append(needed)
-            self._rows.append((table, row, heads is None))
+            if not self._rows or self._rows[-1] != (table, row):  # a row's alternatives are filed one after the other
+                self._rows.append((table, row))
+            self._row_of.append(len(self._rows) - 1)
+            if heads is None:
+                self._anywhere.add(number)
             if groups:
                 rarest = VOCABULARY.add(groups[0])
                 self._by_bit.setdefault(rarest, []).append(number)
@@ -95,6 +103,7 @@ class _Filed:
             for head, following in (heads or {}).items():
                 self._heads.setdefault(head[:_HEAD_CHARS], {}).setdefault(head, []).append((number, following))
             self._known.clear()
+            self._of_signs.clear()
 
     def places(self, low: str) -> dict[AnyIndex, Places]:
         """Returns for each table the rows that `low` may match, and where."""
@@ -107,77 +116,90 @@ class _Filed:
 
     def _found(self, low: str) -> dict[AnyIndex, Places]:
         held = VOCABULARY.held(low)
-        words = words_of(low)
-        told = [*map(self._known.__getitem__, words)]
-        thought_of = set().union(*[of_word.thought_of for of_word in told])
-        rest = held & self._by_sign
-        while rest:
-            bit = rest & -rest
-            rest ^= bit
-            thought_of.update(self._by_bit[bit])
-        thought_of.update(self._always)
+        told = {word: of_word for word in words_of(low) if (of_word := self._known[word]) is not None}
+        thought_of = set(self._always).union(
+            self._of_signs[held & self._by_sign], *[of_word.thought_of for of_word in told.values()]
+        )
         missing = held ^ ((1 << len(VOCABULARY)) - 1)
         needed = self._needed
-        possible = [number for number in thought_of if not needed[number] & missing]
+        possible = {number for number in thought_of if not needed[number] & missing}
         if not possible:
             return {}
-        found: dict[AnyIndex, dict[int, list[int] | None]] = {}
-        lists: dict[int, list[int]] = {}
-        for number in possible:
-            table, row, is_anywhere = self._rows[number]
+        anywhere = possible & self._anywhere
+        at_rows = self._starts(low, told, possible - anywhere)
+        row_of = self._row_of
+        of_rows: dict[int, list[int] | None] = {**at_rows, **dict.fromkeys([row_of[number] for number in anywhere])}
+        found: dict[AnyIndex, Places] = {}
+        for number in sorted(of_rows):
+            table, row = self._rows[number]
             of_table = found.get(table)
             if of_table is None:
-                of_table = found[table] = {}
-            if is_anywhere:
-                of_table[row] = None
-            else:
-                places = of_table.setdefault(row, [])
-                if places is not None:
-                    lists[number] = places
-        if lists:
-            self._find(low, dict(zip(words, told, strict=True)), lists)
-        return {
-            table: sorted((row, places) for row, places in of_table.items() if places is None or places)
-            for table, of_table in found.items()
-        }
+                of_table = found[table] = []
+            of_table.append((row, of_rows[number]))
+        return found
 
-    def _find(self, low: str, told: dict[str, _Told], lists: dict[int, list[int]]) -> None:
-        """Adds the places at which the alternatives in `lists` may begin, in order."""
-        wanted = lists.keys() & set().union(*[of_word.starts for of_word in told.values()])
+    def _starts(self, low: str, told: dict[str, _Told], possible: set[int]) -> dict[int, list[int]]:
+        """Returns of the rows of the alternatives where in the text their matches may begin, in order."""
         starting = {
-            word: [(lists[number], of_word.following[number]) for number in numbers]
-            for word, of_word in told.items()
-            if of_word.starts and (numbers := of_word.starts & wanted)
+            word: numbers for word, of_word in told.items() if of_word.starts and (numbers := of_word.starts & possible)
         }
         if not starting:
-            return
+            return {}
         pieces, ends = _split(low)
-        last = len(pieces) - 2
-        for at in range(1, len(pieces), 2):
-            lists_of_word = starting.get(pieces[at])
-            if lists_of_word is not None:
-                start, next_word = ends[at - 1], pieces[at + 2] if at < last else ""
-                for of_row, following in lists_of_word:
-                    if (following is None or next_word in following) and not (of_row and of_row[-1] == start):
-                        of_row.append(start)
+        words = pieces[1::2]
+        words.append("")
+        standing: dict[str, list[int]] = {word: [] for word in starting}
+        for at, word in enumerate(words):
+            if word in standing:
+                standing[word].append(at)
+        row_of = self._row_of
+        found: dict[int, list[int]] = {}
+        shared: set[int] = set()
+        for word, numbers in starting.items():
+            starts = [ends[2 * at] for at in standing[word]]
+            next_words = [words[at + 1] for at in standing[word]]
+            different = frozenset(next_words)
+            following_of = told[word].following
+            for number in numbers:
+                following = following_of[number]
+                if following is None:
+                    here = starts
+                elif different.isdisjoint(following):
+                    continue
+                else:
+                    here = [start for start, after in zip(starts, next_words, strict=True) if after in following]
+                row = row_of[number]
+                known = found.get(row)
+                if known is None:
+                    found[row] = here
+                elif known is not here:
+                    found[row] = known + here
+                    shared.add(row)
+        for row in shared:
+            found[row] = sorted({*found[row]})
+        return found
 
-    def _learnt(self, word: str) -> _Told:
-        rest = VOCABULARY.of_word(word) & self._by_word
-        thought_of: list[int] = []
-        while rest:
-            bit = rest & -rest
-            rest ^= bit
-            thought_of += self._by_bit[bit]
+    def _thought_of(self, bits: int) -> frozenset[int]:
+        """Returns the alternatives that are filed by one of the bits."""
+        numbers: list[int] = []
+        while bits:
+            bit = bits & -bits
+            bits ^= bit
+            numbers += self._by_bit[bit]
+        return frozenset(numbers)
+
+    def _learnt(self, word: str) -> _Told | None:
+        """Returns what a word tells, None for nothing."""
         bounded = f"{word}{EDGE}"
-        filed = self._heads.get(bounded[:_HEAD_CHARS], {})
         following: dict[int, frozenset[str] | None] = {}
-        for head, of_head in filed.items():
+        for head, of_head in self._heads.get(bounded[:_HEAD_CHARS], {}).items():
             if bounded.startswith(head):
                 for number, next_words in of_head:
-                    known = following.get(number, frozenset())
+                    known = following.get(number, _NONE)
                     following[number] = None if known is None or next_words is None else known | next_words
-        thought_of += [number for number in following if not self._needed[number]]
-        return _Told(frozenset(thought_of), frozenset(following), following)
+        thought_of = self._thought_of(VOCABULARY.of_word(word) & self._by_word)
+        thought_of |= {number for number in following if not self._needed[number]}
+        return _Told(thought_of, frozenset(following), following) if thought_of or following else None
 
 
 _FILED = _Filed()
