@@ -147,8 +147,10 @@ def _scan_part(text: str, offset: int, whole: str) -> list[Finding]:
         for start, end, rule in secret_spans
     ]
     for category, hits in found.items():
+        if category == "secret_leak" or not hits:
+            continue
         total = _weight(hits)
-        if category == "secret_leak" or total < QUARANTINE_WEIGHT:
+        if total < QUARANTINE_WEIGHT:
             continue
         severity: Severity = "reject" if total >= REJECT_WEIGHT else "quarantine"
         seen: set[tuple[str, int]] = set()

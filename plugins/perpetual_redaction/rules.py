@@ -21,7 +21,7 @@ from typing import NamedTuple
 from perpetual.toolkit.late_pattern import late_pattern
 from perpetual_redaction.token_formats import FORMATS, TokenFormat
 from perpetual_redaction.vendor_formats import VENDOR_FORMATS
-from perpetual_redaction.vocabulary import VOCABULARY
+from perpetual_redaction.vocabulary import MOST_SETS, VOCABULARY, Remembered
 
 __all__ = ["Secret", "entropy", "find_secrets", "find_tokens", "is_placeholder", "places"]
 
@@ -302,6 +302,10 @@ _OF_LONG_RUNS = frozenset(
 
 def _possible(bits: int) -> list[TokenFormat]:
     """Returns the formats that the bits stand for, in the tables' order."""
+    return _POSSIBLE[bits] if bits else []
+
+
+def _formats_of(bits: int) -> list[TokenFormat]:
     formats = _filed().formats
     numbers: list[int] = []
     while bits:
@@ -310,6 +314,9 @@ def _possible(bits: int) -> list[TokenFormat]:
         numbers += formats[bit]
     numbers.sort()
     return [_ALL_FORMATS[number] for number in numbers]
+
+
+_POSSIBLE: Remembered[int, list[TokenFormat]] = Remembered(_formats_of, MOST_SETS)
 
 
 def _matches(rule: TokenFormat, text: str, lower: str) -> Iterator[re.Match[str]]:

@@ -14,10 +14,12 @@ from typing import TypeVar
 
 from perpetual.toolkit.late_pattern import late_pattern
 
-__all__ = ["EDGE", "Remembered", "VOCABULARY", "Vocabulary", "runs_of", "words_of"]
+__all__ = ["EDGE", "MOST_SETS", "Remembered", "VOCABULARY", "Vocabulary", "runs_of", "words_of"]
 
 MOST_WORDS = 20_000
 """Words remembered; when there are more, the memory starts anew."""
+MOST_SETS = 2_000
+"""Sets of bits or of names remembered."""
 LONGEST_WORD = 24
 """A longer word is hardly met again and is not remembered."""
 SHORTEST_RUN = 2
@@ -45,16 +47,17 @@ def words_of(lower: str) -> frozenset[str]:
 class Remembered(dict[Asked, Known]):
     """What is known of words or of other things, worked out when one is first met."""
 
-    def __init__(self, work_out: Callable[[Asked], Known]) -> None:
-        """Takes what works it out."""
+    def __init__(self, work_out: Callable[[Asked], Known], most: int = MOST_WORDS) -> None:
+        """Takes what works it out, and for how many it is kept."""
         super().__init__()
         self._work_out = work_out
+        self._most = most
 
     def __missing__(self, asked: Asked) -> Known:
         """Works it out; a long word is hardly met again and is not remembered."""
         known = self._work_out(asked)
         if not isinstance(asked, str) or len(asked) <= LONGEST_WORD:
-            if len(self) >= MOST_WORDS:
+            if len(self) >= self._most:
                 self.clear()
             self[asked] = known
         return known

@@ -36,6 +36,7 @@ _PIECES = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\\[ ]+|.", re.S)
 _LETTERS = re.compile(r"\\.|[A-Z]+", re.S)
 
 
+@lru_cache(maxsize=8)  # every family folds the same few views
 def fold(text: str) -> str:
     """Returns `text` in lower case, character for character, so that offsets stay what they were."""
     lower = text.lower()

@@ -14,7 +14,7 @@ from threading import RLock
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from perpetual_immune.rules.needles import Heads, Rule
-from perpetual_redaction.vocabulary import EDGE, VOCABULARY, Remembered, words_of
+from perpetual_redaction.vocabulary import EDGE, MOST_SETS, VOCABULARY, Remembered, words_of
 
 Row = TypeVar("Row")
 AnyIndex: TypeAlias = "Index[Any]"  # a table of rows of any sort
@@ -74,7 +74,7 @@ class _Filed:
         self._always: list[int] = []
         self._heads: dict[str, dict[str, list[Start]]] = {}
         self._known: Remembered[str, _Told | None] = Remembered(self._learnt)
-        self._of_signs: Remembered[int, frozenset[int]] = Remembered(self._thought_of)
+        self._of_signs: Remembered[int, frozenset[int]] = Remembered(self._thought_of, MOST_SETS)
         self._lock = RLock()  # a table may be filed while another thread reads
         self._read = lru_cache(maxsize=8)(self._places)
 

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from perpetual_immune.rules.sieve import Sieve
-from perpetual_redaction.vocabulary import EDGE, runs_of
+from perpetual_redaction.vocabulary import EDGE, SHORTEST_RUN, runs_of
 
 MIN_NEEDLE_CHARS = 2
 MOST_STRINGS = 40
@@ -163,13 +163,23 @@ def _parts(group: frozenset[str]) -> Iterator[frozenset[str]]:
     runs = [runs_of(needle) for needle in group]
     least = min(map(len, runs))
     for number in range(least):
-        yield frozenset(of_needle[number] for of_needle in runs)
-        yield frozenset(of_needle[number - least] for of_needle in runs)
+        for at in (number, number - least):
+            yield frozenset(
+                _telling(needle, of_needle[at], of_needle) for needle, of_needle in zip(group, runs, strict=True)
+            )
     signs = [_SIGNS.search(needle) for needle in group]
     if None not in signs:
         yield frozenset(sign.group() for sign in signs if sign is not None)
     elif not least:
         yield group
+
+
+def _telling(needle: str, run: str, runs: tuple[str, ...]) -> str:
+    """Returns a run of letters of a needle, the longest if that run is too short, the needle if all of them are."""
+    if len(run.strip(EDGE)) >= SHORTEST_RUN:
+        return run
+    longest = max(runs, key=len)
+    return longest if len(longest.strip(EDGE)) >= SHORTEST_RUN else needle
 
 
 def cost(group: tuple[str, ...]) -> float:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from perpetual_immune.rules.hit import phrase
 from perpetual_immune.rules.index import numbered
 from perpetual_immune.rules.needles import Rule
+from perpetual_redaction.vocabulary import MOST_SETS, Remembered
 
 MAX_SENTENCE_CHARS = 400
 """A longer sentence is read in pieces of this length."""
@@ -50,26 +51,35 @@ class Reader:
         )
         self._index = numbered([rule for _, rule in self.features])
         self._table = table
+        self._possible: Remembered[frozenset[str], list[Combination]] = Remembered(self._made_of, MOST_SETS)
+
+    def _made_of(self, maybe: frozenset[str]) -> list[Combination]:
+        """Returns the combinations that need no other features."""
+        return [row for row in self._table if row[3] <= maybe]
 
     def read(self, low: str) -> Iterator[Reading]:
         """Yields the combinations of folded text, each once per two sentences."""
+        present = self._index.found(low)
+        if not present:
+            return
+        features = self.features
+        possible = self._possible[frozenset([features[number][0] for number, _ in present])]
+        if not possible:
+            return
         spans: dict[str, list[tuple[int, int]]] = {}
-        present = dict(self._index.found(low))
-        maybe = {self.features[number][0] for number in present}
-        possible = [row for row in self._table if row[3] <= maybe]
-        for name, rows in groupby(enumerate(self.features), key=lambda row: row[1][0]):
-            if not possible:
-                return
-            if name not in maybe or not any(name in row[3] for row in possible):
+        needed = frozenset().union(*[row[3] for row in possible])
+        for name, rows in groupby(present, key=lambda row: features[row[0]][0]):
+            if name not in needed:
                 continue
-            matches = chain.from_iterable(present[at] for at, _ in rows if at in present)
+            matches = chain.from_iterable(matches for _, matches in rows)
             found = sorted(match.span() for match in islice(matches, _PER_FEATURE))
             if found:
                 spans[name] = found
             else:
                 possible = [row for row in possible if name not in row[3]]
-        if not possible:
-            return
+                if not possible:
+                    return
+                needed = frozenset().union(*[row[3] for row in possible])
         ends = _sentence_ends(low)
         of_sentence = _by_sentence(spans, ends)
         for number in sorted(of_sentence):
