@@ -89,7 +89,7 @@ def _foreign(low: str, discussed: float) -> Iterator[Hit]:
             match = next(matches, None)
             if match is not None:
                 found.append((language, family, weight, *match.span()))
-    for tongue in spoken(twin):
+    for tongue in sorted(spoken(twin)):  # in the same order in every process
         for language, family, weight, rule in CONSTITUENTS[tongue]:
             match = next(rule.finditer(low), None)
             if match is not None:
@@ -103,7 +103,7 @@ def _foreign(low: str, discussed: float) -> Iterator[Hit]:
         near = low[max(0, start - _SUBJECT_CHARS) : end + _SUBJECT_CHARS]
         lowered += (
             1.5
-            if any(_FOREIGN_SUBJECT.finditer(near)) or _FOREIGN_CITING.search(low[max(0, start - 80) : start])
+            if _FOREIGN_SUBJECT.expression.search(near) or _FOREIGN_CITING.search(low[max(0, start - 80) : start])
             else 0.0
         )
         if family == "role" and weight > 1.0 and not speaks_to_the_reader(low, start, end):

@@ -89,12 +89,18 @@ class Rule:
         """Returns the automaton that refuses texts which the pattern cannot match."""
         return Sieve(self.source)
 
+    @cached_property
+    def _is_beyond_ascii(self) -> bool:
+        """Returns whether most letters of the pattern are beyond ASCII, which the automaton does not tell apart."""
+        letters = [char.isascii() for char in self.source if char.isalpha()]
+        return sum(letters) * 2 < len(letters)
+
     def finditer(self, low: str) -> Iterator[re.Match[str]]:
         """Finds matches as `re.Pattern.finditer`; the automaton says where to look."""
         if not self.sieve.may_match(low):
             return
         position = false_starts = 0
-        while false_starts < MOST_FALSE_STARTS:
+        while false_starts < MOST_FALSE_STARTS and not (self._is_beyond_ascii and not low.isascii()):
             start = self.sieve.first(low, position)
             if start is None:
                 break

@@ -16,6 +16,8 @@ MOST_REPEATS = 4
 """Repeats counted exactly by a stand-in; more are read as any number."""
 MAX_MEMORY = 1 << 20
 """Bytes that one automaton may hold; when they are full it starts anew."""
+MAX_SEARCH_MEMORY = 4 << 20
+"""Bytes of one that says where a match begins; when they are full, a slower way of matching takes its place."""
 MAX_SET_MEMORY = 16 << 20
 _TOKEN = re.compile(
     r"(?P<look>\(\?<?[=!])|(?P<group>\((?:\?(?:P<\w{1,60}>|:))?)|(?P<close>\))|(?P<set>\[\^?\]?(?:\\.|[^\]\\]){0,400}\])"
@@ -103,6 +105,7 @@ class Sieve:
             return None
         if self._compiled is None:
             engine, options = _engine()
+            options.max_mem = MAX_SEARCH_MEMORY
             self._compiled = engine.compile(stand_in(self._source).encode(), options)
         found = self._compiled.search(sifted(low), position)
         return -1 if found is None else found.start()

@@ -88,6 +88,31 @@ def test_alternatives_are_told_apart() -> None:
     assert needles == [((f"{EDGE}alpha{EDGE}",), (f"{EDGE}beta{EDGE}",)), ((f"{EDGE}gamma{EDGE}",),)]
 
 
+@pytest.mark.parametrize(
+    ("source", "needles"),
+    [
+        (r"\.\.%2f", (("..%2f",),)),  # one letter says nothing, all of its needle does
+        (r"a\+", (("a+",),)),
+        (r"(?:f1|bleu)=\d", ((f"bleu{EDGE}", f"f1={EDGE}"),)),
+        (r"x speedup", ((f"{EDGE}speedup",),)),
+    ],
+)
+def test_what_is_too_short_to_tell_gives_way_to_the_longest_word_or_all(
+    source: str, needles: tuple[tuple[str, ...], ...]
+) -> None:
+    assert [branch.needles for branch in Rule(source).branches] == [needles]
+    assert numbered([Rule(source)]).found("far away, of them") == []
+
+
+def test_an_alternative_is_found_where_its_first_and_next_words_stand() -> None:
+    table = numbered([Rule(r"\b(?:take|get) (?:it|them)\b"), Rule(r"\bwxyz\d|\btake (?:it|this) now\b")])
+    found = {number: [match.span() for match in matches] for number, matches in table.found("take it now, get them")}
+    assert found == {0: [(0, 7), (13, 21)], 1: [(0, 11)]}
+    assert table.found("take that, get this") == []
+    anywhere = {number: [match.span() for match in matches] for number, matches in table.found("wxyz1 take this now")}
+    assert anywhere == {1: [(0, 5), (6, 19)]}
+
+
 def test_a_vocabulary_tells_which_groups_a_text_may_hold() -> None:
     vocabulary = Vocabulary()
     ends, signs, inside, short = (
