@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from perpetual.api import PerpetualError, UsageError, unknown
 from perpetual.toolkit.units import start_of
@@ -105,9 +105,7 @@ def _shown(lab: Lab, hit: index.Hit, query: Query) -> FoundItem | None:
             note = lab.memory.get(hit.id)
             title = note.title
             if _is_for_agent(lab):
-                if any(hit.id in part.withheld(lab, [hit.id]) for part in _withholders(lab)):
-                    return None
-                exposed = lab.memory.read(hit.id)
+                exposed = lab.memory.read(hit.id)  # raises for a note that is withheld now
                 around = _around(f"{note.title}\n{exposed}", query.plain)
                 if around is None:
                     return None
@@ -124,17 +122,6 @@ def _shown(lab: Lab, hit: index.Hit, query: Query) -> FoundItem | None:
         "archived": hit.archived,
         "score": hit.score,
     }
-
-
-class _Withholder(Protocol):
-    """What keeps notes from agents, of the slot that the plugin `recall` brings."""
-
-    def withheld(self, lab: Lab, paths: Sequence[str]) -> Mapping[str, str]: ...
-
-
-def _withholders(lab: Lab) -> list[_Withholder]:
-    """Returns what keeps notes from agents; none without the plugin `recall`, which brings the slot."""
-    return [part for _, part in lab.parts("withholder")] if "withholder" in lab.registry.slots else []
 
 
 def _is_for_agent(lab: Lab) -> bool:

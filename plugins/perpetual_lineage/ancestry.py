@@ -18,7 +18,7 @@ from perpetual_lineage.folding import NoteState, state_of
 if TYPE_CHECKING:
     from perpetual_lineage.index import Connection
 
-__all__ = ["MOST", "Lost", "below", "follows", "is_over", "lost"]
+__all__ = ["MOST", "Lost", "below", "follows", "is_over", "lost", "spared"]
 
 MOST = 10_000  # notes of one lineage that are looked at
 
@@ -71,14 +71,20 @@ class _Graph:
             waiting.extend(self.sources[path])
         return True
 
-    def spread(self, taken: str | None = None, at: int = 0) -> dict[str, Lost]:
-        """Returns the notes that have lost their ground; `taken` is one that is taken back for trial, at event `at`."""
+    def spread(self, taken: str | None = None, at: int = 0, *, spares: bool = True) -> dict[str, Lost]:
+        """Returns the notes that have lost their ground.
+
+        Args:
+            taken: a note that is taken back for trial.
+            at: the event at which it is.
+            spares: leaves out notes that a person promoted and whose source an agent's process took back.
+        """
         found: dict[str, Lost] = {}
         waiting = deque(path for path in self.sources if self._is_root(path, taken))
         while waiting:
             source = waiting.popleft()
             for path in self.derived.get(source, ()):
-                reason = self._reason(path, source, found.get(source), taken, at)
+                reason = self._reason(path, source, found.get(source), taken, at, spares)
                 if reason is not None and (path not in found or found[path].event < reason.event):
                     found[path] = reason
                     waiting.append(path)
@@ -88,7 +94,9 @@ class _Graph:
         known = self.state(path)
         return path == taken or (known is not None and (known.lost > 0 or is_over(known)))
 
-    def _reason(self, path: str, source: str, upper: Lost | None, taken: str | None, at: int) -> Lost | None:
+    def _reason(
+        self, path: str, source: str, upper: Lost | None, taken: str | None, at: int, spares: bool
+    ) -> Lost | None:
         mine, theirs = self.state(path), self.state(source)
         if mine is None:
             return None
@@ -105,7 +113,7 @@ class _Graph:
             made.append(Lost(path, source, source, max(theirs.seq, mine.vouched + 1), f"it expired {theirs.expires}"))
         if upper is not None:
             made.append(Lost(path, upper.source, source, upper.event, upper.why, upper.by_agent))
-        left = (it for it in made if it.event > mine.vouched and not (it.by_agent and mine.promoted))
+        left = (it for it in made if it.event > mine.vouched and not (spares and it.by_agent and mine.promoted))
         return max(left, key=lambda it: it.event, default=None)
 
 
@@ -127,6 +135,22 @@ def lost(connection: Connection, paths: Iterable[str]) -> dict[str, Lost]:
         elif path in (spread := graph.spread()):
             found[path] = spread[path]
     return found
+
+
+def spared(connection: Connection, paths: Iterable[str]) -> dict[str, Lost]:
+    """Returns which of these promoted notes stay only because an agent's process took their source back, and why.
+
+    They are left to a person. One of more notes than are looked at is none of them: it is withheld.
+    """
+    known = ((path, state_of(connection, path)) for path in dict.fromkeys(paths))
+    asked = [path for path, state in known if state is not None and state.promoted]
+    graph = _Graph(connection)
+    if not graph.take_up(asked):
+        return (
+            {} if len(asked) == 1 else {path: why for one in asked for path, why in spared(connection, [one]).items()}
+        )
+    stay, now = graph.spread(spares=False), graph.spread()
+    return {path: stay[path] for path in asked if path in stay and path not in now}
 
 
 def below(connection: Connection, path: str) -> list[str]:

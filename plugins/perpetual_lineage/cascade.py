@@ -92,11 +92,12 @@ def _decided(lab: Lab, path: str) -> str | None:
 def catch_up(lab: Lab) -> None:
     """Decides on the notes whose source was taken back, or whose last day is past, since the last call.
 
-    Names the notes to review whose source came back. Its cost grows with what has changed.
+    Names the notes for a person to review: those whose source came back, and promoted ones whose source an agent's
+    process took back. Its cost grows with what has changed.
     """
     if not lab.memory.list(limit=1).items:
         return
-    from perpetual_lineage.ancestry import is_over, lost
+    from perpetual_lineage.ancestry import is_over, lost, spared
     from perpetual_lineage.derivation import today
     from perpetual_lineage.folding import state_of
     from perpetual_lineage.index import index_of
@@ -117,14 +118,18 @@ def catch_up(lab: Lab) -> None:
             state = state_of(connection, path)
             if state is not None and is_over(state) and path not in wanted:
                 wanted.append(path)
+        left = spared(connection, due)
         review: dict[str, list[str]] = {}
         for path, source in connection.execute("SELECT path, source FROM review ORDER BY path").fetchall():
             review.setdefault(source, []).append(path)
     done = {path for path in wanted if _scanned(lab, path)}
     for source, paths in review.items():
-        left = [path for path in paths if _status(lab, path) == "quarantined"]
-        if left:
-            lab.feed.emit(_REVIEW, source, {"derived": left[:100], "count": len(left)})
+        names = [path for path in paths if _status(lab, path) == "quarantined"]
+        if names:
+            lab.feed.emit(_REVIEW, source, {"derived": names[:100], "count": len(names)})
+    for source in dict.fromkeys(why.source for why in left.values()):
+        names = [path for path, why in left.items() if why.source == source]
+        lab.feed.emit(_REVIEW, source, {"derived": names[:100], "count": len(names)})
     with index.of(lab) as connection:
         connection.executemany(
             "DELETE FROM due WHERE path = ?", ((path,) for path in due if path not in wanted or path in done)
@@ -153,16 +158,17 @@ def lineage_of(lab: Lab, path: str) -> Lineage:
     Raises:
         NotFound: for an unknown note.
     """
-    from perpetual_lineage.ancestry import below, lost
+    from perpetual_lineage.ancestry import below, lost, spared
     from perpetual_lineage.folding import state_of
     from perpetual_lineage.index import index_of
-    from perpetual_lineage.stages import reason_of
+    from perpetual_lineage.stages import left_to_person, reason_of
 
     note = lab.memory.get(path)
     with index_of(lab).of(lab) as connection:
         rows = connection.execute("SELECT source FROM edges WHERE path = ? ORDER BY source", (note.path,)).fetchall()
         derived = below(connection, note.path)
         why = lost(connection, [note.path]).get(note.path)
+        left = spared(connection, [note.path]).get(note.path)
 
         names = [source for (source,) in rows]
         states = {name: state_of(connection, name) for name in (*names, *derived)}
@@ -173,5 +179,6 @@ def lineage_of(lab: Lab, path: str) -> Lineage:
 
     return {
         "path": note.path, "status": note.status, "lost": None if why is None else reason_of(why),
+        "review": None if left is None else left_to_person(left),
         "sources": each(names), "derived": each(derived),
     }  # fmt: skip

@@ -63,6 +63,7 @@ def lineage(cli: CliContext, path: str) -> None:
 def _lineage_text(found: Lineage) -> str:
     lost = f"  not offered: {printable(found['lost'])}" if found["lost"] else ""
     lines = [f"{printable(found['path'])}  {found['status']}{lost}"]
+    lines += [f"  for a person to review: {printable(found['review'])}"] if found["review"] else []
     lines += [f"  derived from  {_line(item)}" for item in found["sources"]]
     lines += [f"  source of     {_line(item)}" for item in found["derived"]]
     return "\n".join(lines if len(lines) > 1 else [*lines, "  no note derives from it, nor it from any"])

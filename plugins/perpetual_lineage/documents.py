@@ -40,10 +40,14 @@ class Source(TypedDict):
 
 
 class Lineage(TypedDict):
-    """What a note derives from, and what derives from it, the nearest first; `lost` says why it is not offered."""
+    """What a note derives from, and what derives from it, the nearest first.
+
+    `lost` says why it is not offered; `review` why a promoted one whose source was taken back is left to a person.
+    """
 
     path: str
     status: str
     lost: str | None
+    review: str | None
     sources: list[Source]
     derived: list[Source]

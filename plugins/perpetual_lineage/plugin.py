@@ -72,7 +72,8 @@ def perpetual_kinds() -> list[RecordKind | EventKind]:
             "claim": Field("dict", "What of it was rejected, as it is compared: words in the order of the alphabet.",
                            required=True),
         }, ledger=True),
-        EventKind("review", "The subject came back; `derived` names quarantined notes that derive from it."),
+        EventKind("review", "The subject came back, or an agent's process took it back: `derived` names quarantined or "
+                  "promoted notes that derive from it, for a person."),
     ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from perpetual.api import Note
     from perpetual_lineage.ancestry import Lost
 
-__all__ = ["ExpiryStage", "LineageStage", "expiry", "lineage", "reason_of"]
+__all__ = ["ExpiryStage", "LineageStage", "expiry", "left_to_person", "lineage", "reason_of"]
 
 _LONGEST = 480  # characters of a reason
 
@@ -22,14 +22,21 @@ class LineageStage(PromotionStage):
     """Quarantines a note while a note that it derives from is taken back."""
 
     def judge(self, lab: Lab, note: Note, text: str) -> StageVerdict:
-        """Returns `quarantine` with the source that was taken back, else `abstain`."""
+        """Returns `quarantine` with the source that was taken back, else `abstain`.
+
+        The evidence of an abstention names a source whose loss is left to a person.
+        """
         if not derivation_of(text, lab.part("memory").normalise, path=note.path).sources:
             return StageVerdict("abstain", "it names no source")
-        from perpetual_lineage.ancestry import lost
+        from perpetual_lineage.ancestry import lost, spared
         from perpetual_lineage.index import index_of
 
         with index_of(lab).of(lab) as connection:
             found = lost(connection, [note.path]).get(note.path)
+            left = spared(connection, [note.path]).get(note.path)
+        if left is not None:
+            said = left_to_person(left)
+            return StageVerdict("abstain", said, {"source": left.source, "lines": [f"for a person to review: {said}"]})
         if found is None:
             return StageVerdict("abstain", "none of its sources was taken back")
         return StageVerdict("quarantine", reason_of(found), {"source": found.source, "through": found.through})
@@ -54,6 +61,11 @@ class ExpiryStage(PromotionStage):
             said = f"it was to hold until {day}; the promotion of {known.vouched_day} came later, and counts"
             return StageVerdict("abstain", said, {"expires": day.isoformat(), "promoted": known.vouched_day})
         return StageVerdict("expire", f"its last day was {day}", {"expires": day.isoformat()})
+
+
+def left_to_person(found: Lost) -> str:
+    """Returns in one printable line why a promoted note that has lost its ground stays until a person decides."""
+    return f"{reason_of(found)}; that was an agent's process, so the promoted version stays until a person decides"
 
 
 def reason_of(found: Lost) -> str:

@@ -1,7 +1,8 @@
 """The slot `withholder`: which notes agents are not offered now, whatever their status says.
 
 A note may lose its ground before a scan has decided on it: its source was rejected, or its day is over. A withholder
-names such notes; searches of agents, the memory block and the brief leave them out. Persons find them.
+names such notes; searches of agents, the memory block and the brief leave them out, and `lab.memory.read` refuses them
+to an agent that does not say which version it wants. Persons find and read them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class Withholder(ABC):
         """Returns why, in one printable line, for each of these paths that agents are not offered.
 
         It is asked at each search, so it is quick. It changes nothing, and the same record on the same day gives the
-        same answer.
+        same answer. It reads texts by `lab.memory.read(path, exposed_only=...)`: without the version that would ask it
+        again. The gates judge its reasons before an agent reads them.
         """
 
 

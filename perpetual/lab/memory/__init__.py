@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,7 @@ _MESSAGE_LIMIT_BYTES = 4 * 1024
 _LONGEST_AUTHOR = 160  # characters
 _TYPE = re.compile(r"---\r?\n(?:(?!---)[^\n]*\n){0,99}?type:[ \t]*['\"]?([\w-]{1,80})")
 _MOST_GATED = 100  # versions whose words the gates are asked about at once
+_FOR_A_PERSON = "a person may read it, and decide on it"
 _WITHHELD = "(withheld: the gates have not passed it)"
 _STATUS_OF = {"pass": "candidate", "quarantine": "quarantined", "reject": "rejected"}
 
@@ -297,13 +298,14 @@ class Notes:
         """Returns the note's text: the newest accepted version, or (for agents) the one that may be shown.
 
         Args:
-            exposed_only: whether the reader is an agent; by default as the lab's actor is one.
+            exposed_only: the version that agents may be shown, or the newest accepted one. By default as the lab's
+                actor is an agent, which then reads no note that a withholder names.
 
-        Raises NotFound if there is no such note, or none that may be shown.
+        Raises NotFound if there is no such note, or none that may be shown; `withheld` is its code for a withheld one.
         """
         document = self._need(path)
-        if exposed_only is None:
-            exposed_only = for_agent(self._ctx)
+        if exposed_only is None and (exposed_only := for_agent(self._ctx)):
+            self._check_offered(document)
         intent = self._shown(document) if exposed_only else document.body.get("intent")
         if intent is None and not exposed_only:
             rows = [row for row in self._ctx.store.find(VERDICT, path=document.id) if row.body["content"]]
@@ -313,6 +315,20 @@ class Notes:
         if row is None:
             raise NotFound(f"{document.id} is {document.body['status']} and is not shown", hint="perpetual memory list")
         return str(row.body["content"])
+
+    def _check_offered(self, document: NoteRow) -> None:
+        """Raises NotFound where a part of the slot `withholder` names the note; its reason goes through the gates."""
+        path = document.id
+        for name, part in self._ctx.parts("withholder") if "withholder" in self._ctx.registry.slots else ():
+            found: object = limited(name, partial(part.withheld, self.lab, [path]))
+            if not isinstance(found, Mapping):
+                raise PluginError(f"the withholder {name} answered no reasons", hint="perpetual plugins check")
+            if path in found:
+                of = TextProvenance(path, document.body["type"], self._ctx.actor)
+                # A line for each part: a gate lets words pass that another's words introduce.
+                verdict, why = self._gates.judge(one_line(str(found[path])).replace(": ", ":\n"), of)
+                because = f": {one_line(why)}" if verdict.outcome == "pass" else ""
+                raise NotFound(f"{path} is not shown to agents now{because}", hint=_FOR_A_PERSON, code="withheld")
 
     def _shown(self, document: NoteRow) -> int | None:
         return shown_version(document.body, self._ctx.config.methodology)

@@ -52,6 +52,19 @@ class WithholderContract:
         assert dict(withholder.withheld(lab, [*_NOTES, *_ODD])) == first
         assert lab.feed.last() == before
 
+    def test_it_names_the_version_that_it_reads(
+        self, withholder: Withholder, lab: Lab, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A read that names none asks the withholders, so it would ask itself without end."""
+        read = lab.memory.read
+
+        def named(path: str, *, exposed_only: bool | None = None) -> str:
+            assert exposed_only is not None, path
+            return read(path, exposed_only=exposed_only)
+
+        monkeypatch.setattr(lab.memory, "read", named)
+        assert dict(withholder.withheld(lab, [*_NOTES])) == {}
+
     def test_it_is_quick(self, withholder: Withholder, lab: Lab) -> None:
         """Every search asks."""
         withholder.withheld(lab, [*_NOTES])

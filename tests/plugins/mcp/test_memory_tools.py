@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from mcp.client.client import Client
+from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, TextResourceContents
 
 from perpetual import Lab
@@ -105,6 +106,29 @@ def test_the_version_that_was_shown_is_the_one_that_counts(project: Path) -> Non
         (row,) = lab.records("recall.exposure").list().items
         assert row["notes"] == [{"path": "skills/warm.md", "blob": promoted}]
         assert lab.memory.get("skills/warm.md").blob != promoted
+
+
+def test_a_note_of_a_rejected_source_is_not_shown_by_its_path(project: Path) -> None:
+    """From the rejection on, before any scan: neither by the tool nor as a resource."""
+    written(project, warm=WARM, every="---\nderived_from: notes/warm.md\n---\n# Every model\n\nneeds a warm-up\n")
+    arguments = {"action": "show", "file": "notes/every.md"}
+
+    async def deed(client: Client) -> tuple[CallToolResult, CallToolResult, str]:
+        before = await client.call_tool("perpetual_memory", arguments)
+        with Lab.open(project) as lab:
+            lab.memory.reject("notes/warm.md", "one seed was counted twice")
+        after = await client.call_tool("perpetual_memory", arguments)
+        with pytest.raises(MCPError) as caught:
+            await client.read_resource("memory://notes%2Fevery.md")
+        return before, after, str(caught.value)
+
+    before, after, resource = talk(opener(project), deed)
+    assert "needs a warm-up" in text_of(before)
+    error = error_of(after)
+    assert (error["code"], error["exit"]) == ("withheld", 5)
+    words = "notes/every.md is not shown to agents now: derived from notes/warm.md, it was rejected: one seed"
+    assert error["message"].startswith(words)
+    assert "needs a warm-up" not in text_of(after) + resource
 
 
 def test_an_agents_replay_waits_for_a_person(project: Path) -> None:
