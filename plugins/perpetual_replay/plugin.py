@@ -94,6 +94,7 @@ def perpetual_kinds() -> list[RecordKind]:
             "expires_at": Field("str", "When it expires while undecided, UTC.", required=True),
             "bisection": Field("str", "Of a comparison of two states of the memory: its bisection.",
                                references="bisection"),
+            "draws": Field("str", "With its id and version, what its pairs are drawn by."),
         }, indexes=("note", "state"), prefix="trial-"),
         RecordKind("pair", {
             "trial": Field("str", "The trial.", required=True, references="trial"),

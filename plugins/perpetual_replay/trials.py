@@ -139,7 +139,7 @@ class Trials:
             note=path, blob=blob, canary=canary, tasks_digest=digest, tasks=kept, state="proposed", approved_by=None,
             max_pairs=options["canary_pairs"] if canary else options["max_pairs"], pairs=0, e_help=1.0, e_harm=1.0,
             bar=None, voided=0, reason=None, expires_at=iso(datetime.now(UTC) + timedelta(days=days)), bisection=None,
-            idempotency_key=f"replay:{path}:{blob}:{digest}:{canary}",
+            draws=self._lab.root.name, idempotency_key=f"replay:{path}:{blob}:{digest}:{canary}",
         )  # fmt: skip
 
     def comparison(self, bisection: Record, name: str, tasks: Sequence[Mapping[str, object]], needed: float) -> Record:
@@ -158,7 +158,7 @@ class Trials:
             tasks_digest=bisection["tasks_digest"], tasks=[*tasks], state="running",
             approved_by=bisection["approved_by"], max_pairs=bisection["max_pairs"], pairs=0, e_help=1.0, e_harm=1.0,
             bar=needed, voided=0, reason=None, expires_at=bisection.created_at, bisection=bisection.id,
-            idempotency_key=f"replay-bisection:{bisection.id}:{name}",
+            draws=self._lab.root.name, idempotency_key=f"replay-bisection:{bisection.id}:{name}",
         )  # fmt: skip
 
     def _contexts(self, path: str, type_: str, text: str, task: Task) -> dict[str, object]:
@@ -244,7 +244,7 @@ class Trials:
     def _paired(self, trial: Record, most: int) -> str | None:
         """Runs pairs until there are `most`, or the trial is over or waits; returns why it waits."""
         tasks = [from_json(Task, one) for one in trial["tasks"]]
-        plan = draws(tasks, f"{self._lab.root.name}:{trial.id}:{trial['blob']}", int(trial["max_pairs"]))
+        plan = draws(tasks, f"{self._draws_of(trial)}:{trial.id}:{trial['blob']}", int(trial["max_pairs"]))
         while True:
             verdict = self.judge(trial)
             if verdict.state != "running" and trial["bisection"] is None:
@@ -262,6 +262,10 @@ class Trials:
             if runs is None:
                 return why
             trial = self._record(trial, tasks[index].name, place, seed, with_first, runs)
+
+    def _draws_of(self, trial: Record) -> str:
+        """Returns what the trial's pairs are drawn by: the folder's name when it was declared, whatever it is now."""
+        return str(trial.fields.get("draws") or self._lab.root.name)  # a trial of an earlier version has none yet
 
     def _is_gone(self, trial: Record) -> str | None:
         try:
@@ -296,12 +300,23 @@ class Trials:
     ) -> Experiment:
         """Returns the experiment of one arm of a pair: proposed, and approved as the trial is."""
         of = f"{name} it" if trial["bisection"] is None else f"{'later' if name == 'with' else 'earlier'} memory"
-        return self._lab.experiments.propose(
-            command=task.command, cwd=task.cwd, gpus=task.gpus, wall_s=task.wall_s, tags=("replay",), priority=-1,
-            title=f"replay of {trial['note']}: {task.name} {of}, pair {place + 1}"[:120],
-            env={"PERPETUAL_CONTEXT_FILE": str(self._file(digest)), "PERPETUAL_REPLAY_SEED": str(seed)},
-            idempotency_key=f"replay:{trial.id}:{place}:{name}:{attempt}",
-        )  # fmt: skip
+        env = {"PERPETUAL_CONTEXT_FILE": str(self._file(digest)), "PERPETUAL_REPLAY_SEED": str(seed)}
+        key = f"replay:{trial.id}:{place}:{name}:{attempt}"
+
+        def proposed(key: str) -> Experiment:
+            return self._lab.experiments.propose(
+                command=task.command, cwd=task.cwd, gpus=task.gpus, wall_s=task.wall_s, tags=("replay",), priority=-1,
+                title=f"replay of {trial['note']}: {task.name} {of}, pair {place + 1}"[:120], env=env,
+                idempotency_key=key,
+            )  # fmt: skip
+
+        arm = proposed(key)
+        if arm.env == env or next(iter(self._lab.runs.named([arm.id])), None) is not None:
+            return arm
+        # The folder was renamed before its run started, which would look for its context where it was.
+        if arm.status in ("proposed", "approved") and not self._lab.settings.withholds:
+            self._lab.experiments.reject(arm.id, "the project's folder was renamed: it is proposed anew")
+        return proposed(f"{key}:{sha256(str(self._lab.root).encode()).hexdigest()[:16]}")
 
     def _started(self, arm: Experiment, digest: str, seed: int) -> Run | None:
         """Starts the run of one arm; None where another process has started it meanwhile."""
@@ -344,7 +359,7 @@ class Trials:
                 remarks=remarks, idempotency_key=f"replay-pair:{trial.id}:{place}",
             )  # fmt: skip
             self._trials.update(trial.id, expect_revision=trial.revision, pairs=place + 1, e_help=found.e_help,
-                                e_harm=found.e_harm)  # fmt: skip
+                                e_harm=found.e_harm, draws=self._draws_of(trial))  # fmt: skip
         for run in runs.values():
             self._lab.experiments.archive(run.experiment_id)
         return self._trials.get(trial.id)

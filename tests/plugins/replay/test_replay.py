@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from perpetual import Lab
 from perpetual.api import StatusSection
 from perpetual.cli.app import run
 from perpetual.errors import ConfigError, Conflict, NotFound, UsageError
+from perpetual.testing.projects import trust_project
 from perpetual.testing.sections import StatusSectionContract
 from perpetual_replay.actions import ask, listed
 from perpetual_replay.section import build as build_section
@@ -262,6 +264,60 @@ def test_the_queue_is_tested_together(lab: Lab) -> None:
     ]
     assert found["note_status"] == {"skills/a.md": "promoted", "skills/b.md": "rejected"}
     assert found["items"][0]["bar"] == 40
+
+
+@pytest.mark.slow
+def test_a_trial_goes_on_unchanged_in_a_renamed_copy(
+    lab: Lab, task: Callable[..., None], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pairs follow from its declaration: the same tasks, seeds and orders wherever the folder is by then."""
+    for number in range(4):
+        task(f"task{number}")
+    lab.settings.set_config("plugins.replay.max_pairs", "5")
+    note(lab, "no advice")
+    with monkeypatch.context() as patch:
+        patch.setenv("CLAUDECODE", "1")
+        (asked,) = ask(lab, NOTE)["items"]
+    assert (asked["state"], asked["live"]) == ("proposed", [])
+    copy, moved = project.with_name("copy"), project.with_name("moved")
+    shutil.copytree(project, copy)
+    trust_project(copy, like=project)
+
+    def no_room(*_: object, **__: object) -> None:
+        raise UsageError("no room")
+
+    def settle(lab: Lab) -> None:
+        while live := [run.id for run in lab.runs.live()]:
+            lab.wait(live, timeout_s=60)
+
+    def pairs(lab: Lab) -> list[tuple[object, ...]]:
+        trials = Trials(lab)
+        keys = ("place", "task", "seed", "with_first", "score_with", "score_without", "remarks")
+        return [tuple(str(one[key]) for key in keys) for one in trials.pairs_of(trials.get(asked["id"]))]
+
+    monkeypatch.chdir(copy)
+    with Lab.open(copy) as there:
+        ask(there, NOTE)
+        while len(pairs(there)) < 2:
+            settle(there)
+            there.scan()
+        with monkeypatch.context() as patch:
+            patch.setattr(there.runs, "launch", no_room)
+            settle(there)
+            assert Trials(there).advance() == {asked["id"]: "no room"}, "the next pair is proposed, and waits"
+    shutil.copytree(copy, moved)
+    trust_project(moved, like=copy)
+    copy.rename(project.with_name("gone"))
+    monkeypatch.chdir(moved)
+    with Lab.open(moved) as there:
+        made = ask(there, NOTE, wait=True, timeout_s=120)["items"][0]
+        assert (made["state"], made["waits_for"]) == ("undecided", None)
+        found = pairs(there)
+    monkeypatch.chdir(project)
+    ask(lab, NOTE, wait=True, timeout_s=120)
+    assert found == pairs(lab)
+    assert len(found) == 5
+    assert len({pair[1] for pair in found}) > 1, "the draws differ"
 
 
 def test_without_tasks_a_person_decides(project: Path) -> None:
