@@ -450,6 +450,7 @@ class NoteBody(TypedDict):
     intent: NotRequired[int]
     exposed: int | None
     promoted: NotRequired[int | None]
+    earlier: NotRequired[list[tuple[int, bool]]]  # versions that were promoted before, each with whether it is proven
     proven: NotRequired[bool]
 
 

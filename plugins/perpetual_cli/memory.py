@@ -12,6 +12,7 @@ import click
 
 from perpetual.api import (
     CliContext,
+    NotFound,
     OpenGroup,
     PluginError,
     UsageError,
@@ -76,8 +77,19 @@ def show(cli: CliContext, path: str | None) -> None:
     said = _evidence(cli, note)
     _was_read(cli.lab, [str(note["path"])])
     price, line = _price(cli, note)
-    cli.answer("note", {**note, "content": text, "evidence": said, "price": price},
-               lambda: _note_text(note, text, said, line), is_verbatim=True)  # fmt: skip
+    document = {**note, "content": text, "evidence": said, "price": price}
+    cli.answer(
+        "note", document, lambda: _note_text(note, text, said, line, _other_version(cli, note, text)), is_verbatim=True
+    )
+
+
+def _other_version(cli: CliContext, note: dict[str, object], text: str) -> str:
+    """Returns a line on the version that agents read, where it is not the one that is shown here."""
+    try:
+        shown = cli.lab.memory.read(str(note["path"]), exposed_only=True)
+    except NotFound:
+        return ""
+    return "" if shown == text else "agents read another version of it, which was promoted before"
 
 
 def _was_read(lab: Lab, paths: Sequence[str]) -> None:
@@ -105,7 +117,7 @@ def _price(cli: CliContext, note: dict[str, object]) -> tuple[dict[str, float] |
     return found
 
 
-def _note_text(note: dict[str, object], text: str, said: dict[str, StageSaid], price: str) -> str:
+def _note_text(note: dict[str, object], text: str, said: dict[str, StageSaid], *below: str) -> str:
     proof = " proven" if note["proven"] else ""
     head = f"{note['path']}  [{note['status']}{proof} {note['type']}]  {note['updated_at']}  {note['actor']}"
     found = []
@@ -113,7 +125,7 @@ def _note_text(note: dict[str, object], text: str, said: dict[str, StageSaid], p
         lines = one["evidence"].get("lines")
         shown = lines if isinstance(lines, list) else [f"{name.rpartition('/')[2]}: {one['reason']}"]
         found.append("\n".join(map(str, shown)))
-    return "\n\n".join(map(printable, filter(None, [head, text, *found, price])))
+    return "\n\n".join(map(printable, filter(None, [head, text, *found, *below])))
 
 
 @memory.command()

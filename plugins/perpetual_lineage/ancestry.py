@@ -7,6 +7,7 @@ source held loses its ground also where the source has come back since: it is na
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -169,8 +170,9 @@ def below(connection: Connection, path: str) -> list[str]:
 def follows(connection: Connection, path: str, at: int) -> list[tuple[NoteState, Lost]]:
     """Returns what would lose its ground if a note were taken back at event `at`: the nearest first."""
     known = state_of(connection, path)
-    if known is not None and known.promoted and known.promoted != known.seq:
-        return []  # an earlier version, which a person has promoted, stays
+    is_newest = known is not None and (known.status == "rejected" or known.promoted in (0, known.seq))
+    if known is not None and (not is_newest or len(json.loads(known.earlier)) > 1):
+        return []  # an earlier version, which a person has promoted, stays or is shown again
     graph, names = _Graph(connection), below(connection, path)
     if not graph.take_up([path, *names]):
         names = [name for name in names if name in graph.sources]

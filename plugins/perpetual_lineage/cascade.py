@@ -23,10 +23,13 @@ _REVIEW = "lineage.review"
 _PENDING = ("candidate", "promoted", "expired", "quarantined")
 
 
-def reject(lab: Lab, path: str, why: str, *, dry_run: bool = False, keep_derived: bool = False) -> Rejection:
+def reject(
+    lab: Lab, path: str, why: str, *, blob: str | None = None, dry_run: bool = False, keep_derived: bool = False
+) -> Rejection:
     """Rejects the newest version of a note, and takes back the notes that derive from it.
 
     Args:
+        blob: reject this version alone; where the newest is rejected already, the promoted one that agents are shown.
         dry_run: changes nothing, and answers what would follow.
         keep_derived: leaves the derived notes as they are, for a person to decide on; they are named.
 
@@ -47,24 +50,34 @@ def reject(lab: Lab, path: str, why: str, *, dry_run: bool = False, keep_derived
     ]
     _check_permitted(lab, plan, keep_derived=keep_derived)
     if dry_run:
-        return {**_rehearsed(lab, note, why), "derived": plan, "kept": keep_derived}
+        return {**_rehearsed(lab, note, why, blob), "derived": plan, "kept": keep_derived}
     if keep_derived and plan:
         with lab.together():  # the mark and the rejection: a scan in between would take the derived notes back
             lab.records("lineage.kept").append(
                 source=note.path, blob=note.blob, event=lab.feed.last(), notes=[item["path"] for item in plan]
             )
-            return {**lab.memory.reject(note.path, why), "derived": plan, "kept": True}
-    answer = lab.memory.reject(note.path, why)
+            made = lab.memory.reject(note.path, why, blob=blob)
+            return {**made, "shown": _shown(lab, note.path), "derived": plan, "kept": True}
+    answer = lab.memory.reject(note.path, why, blob=blob)
     for item in [] if keep_derived else plan:
         item["now"] = _decided(lab, item["path"]) or item["status"]
-    return {**answer, "derived": plan, "kept": keep_derived}
+    return {**answer, "shown": _shown(lab, note.path), "derived": plan, "kept": keep_derived}
 
 
-def _rehearsed(lab: Lab, note: Note, why: str) -> Rejection:
+def _rehearsed(lab: Lab, note: Note, why: str, blob: str | None) -> Rejection:
     """Returns what the rejection alone would answer; raises as it would."""
     with lab.together(undo=True):
-        answer = lab.memory.reject(note.path, why)
-    return {**answer, "dry_run": True, "derived": [], "kept": False}
+        answer = lab.memory.reject(note.path, why, blob=blob)
+        shown = _shown(lab, note.path)
+    return {**answer, "shown": shown, "dry_run": True, "derived": [], "kept": False}
+
+
+def _shown(lab: Lab, path: str) -> str | None:
+    """Returns the version that agents are shown, by its blob."""
+    try:
+        return str(lab.part("memory").blob_id(lab.memory.read(path, exposed_only=True)))
+    except NotFound:
+        return None
 
 
 def _check_permitted(lab: Lab, plan: list[Follower], *, keep_derived: bool) -> None:

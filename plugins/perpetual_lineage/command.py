@@ -17,24 +17,28 @@ __all__ = ["lineage", "reject"]
 @click.command()
 @click.argument("path")
 @click.option("--why", required=True, metavar="T", help="The reason, kept with the decision.")
+@click.option("--blob", help="This version alone; the shown one, where the newest is rejected already.")
 @click.option("--dry-run", is_flag=True, help="Name what would be taken back, and change nothing.")
 @click.option("--keep-derived", is_flag=True, help="Leave the notes that derive from it to a person, and name them.")
 @json_option
 @pass_cli
-def reject(cli: CliContext, path: str, why: str, dry_run: bool, keep_derived: bool) -> None:
-    """Hide the newest version of the note PATH from agents; one that was promoted before it stays shown.
+def reject(cli: CliContext, path: str, why: str, blob: str | None, dry_run: bool, keep_derived: bool) -> None:
+    """Hide the newest version of the note PATH from agents; one that was promoted before it is shown.
 
     The notes that derive from it, by `derived_from` in their front matter, are quarantined with it.
     """
     from perpetual_lineage.cascade import reject as reject_note
 
-    answer = reject_note(cli.lab, path, why, dry_run=dry_run, keep_derived=keep_derived)
+    answer = reject_note(cli.lab, path, why, blob=blob, dry_run=dry_run, keep_derived=keep_derived)
     cli.answer("memory_decision", answer, lambda: _rejection_text(answer))
 
 
 def _rejection_text(answer: Rejection) -> str:
     done = "would be" if answer["dry_run"] else "is"
     lines = [f"{printable(answer['path'])}  {done} rejected (was {answer['was']})  version {answer['blob'][:10]}"]
+    if answer["shown"] is not None:
+        lines.append(f"  agents {'would be' if answer['dry_run'] else 'are'} shown version {answer['shown'][:10]}, "
+                     "which was promoted before")  # fmt: skip
     for item in answer["derived"]:
         if answer["kept"]:
             what = f"{'would stay' if answer['dry_run'] else 'stays'} {item['status']}, for a person to decide"

@@ -24,10 +24,12 @@ class Follower(TypedDict):
 class Rejection(MemoryDecision, total=False):
     """What was decided about the version `blob` of a note; `was` is its status before, `verdict` what the gates say.
 
-    `evidence` is what promotion stages decided on, by their names; null for a decision of a person. `derived` are the
-    notes that follow a rejection: taken back too, or with `kept` left to a person.
+    `evidence` is what promotion stages decided on, by their names; null for a decision of a person. `shown` is the
+    version that agents are shown from now on, promoted before; null for none. `derived` are the notes that follow a
+    rejection: taken back too, or with `kept` left to a person.
     """
 
+    shown: str | None
     derived: list[Follower]
     kept: bool
 

@@ -7,6 +7,7 @@ nor one whose undecided trial expired; a note that is quarantined for its source
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
@@ -26,15 +27,17 @@ LINEAGE, EXPIRY = "perpetual-lab/lineage", "perpetual-lab/expiry"  # as the reas
 KEPT = "lineage.kept"
 _PLAIN = ("note", "episodic_case", "failure_pattern")  # types that agents are shown without a promotion
 _EVENTS = ("note_written", "note_promoted", "note_rejected", "note_quarantined", "note_expired")
+_MOST_EARLIER = 20  # promoted versions of a note, as the record keeps them
 _LONGEST_WHY = 200  # characters
 TABLES = (
     # Numbers are those of events: `seq` of the newest version, `promoted` and `exposed` of the version that is shown
     # (0: none), `vouched` of the last promotion, `taken` (0: not now) and `lost` of the last time that the note was
     # taken back, `kept` up to which notes derived from it stay. `by_agent`: it was no person, nor evidence alone, that
-    # took it back, so notes that a person promoted stay.
+    # took it back, so notes that a person promoted stay. `earlier`: JSON of the versions that were promoted before the
+    # shown one, each [blob, promoted, vouched, vouched_day], and the shown one last.
     "CREATE TABLE notes (path TEXT PRIMARY KEY, blob TEXT, type TEXT, status TEXT, seq INTEGER, promoted INTEGER, "
     "exposed INTEGER, vouched INTEGER, vouched_day TEXT, taken INTEGER, lost INTEGER, by_agent INTEGER, kept INTEGER, "
-    "why TEXT, expires TEXT) WITHOUT ROWID",
+    "why TEXT, expires TEXT, earlier TEXT) WITHOUT ROWID",
     "CREATE INDEX notes_expires ON notes (expires) WHERE expires IS NOT NULL",
     "CREATE TABLE edges (path TEXT, source TEXT, PRIMARY KEY (path, source)) WITHOUT ROWID",
     "CREATE INDEX edges_source ON edges (source)",
@@ -64,6 +67,7 @@ class NoteState:
     kept: int = 0
     why: str = ""
     expires: str | None = None
+    earlier: str = "[]"
 
     @property
     def is_shown(self) -> bool:
@@ -140,10 +144,11 @@ def _decide(lab: Lab, connection: Connection, known: NoteState, event: Event) ->
         known.status, known.taken = "promoted", 0
         known.promoted = known.exposed = known.seq
         known.vouched, known.vouched_day = event.seq, event.time[:10]
+        shown = [one for one in json.loads(known.earlier) if one[1] != known.seq][-_MOST_EARLIER:]
+        known.earlier = json.dumps([*shown, [known.blob, known.seq, known.vouched, known.vouched_day]])
         return
     known.status = event.kind.removeprefix("note_")
-    known.promoted = 0 if known.promoted == known.seq else known.promoted
-    known.exposed = known.promoted
+    _hide(known, event)
     stages = {part.partition(": ")[0] for part in why.split("; ")}
     is_own = {
         "rejected": True, "quarantined": stages != {LINEAGE}, "expired": EXPIRY in stages,
@@ -152,6 +157,19 @@ def _decide(lab: Lab, connection: Connection, known: NoteState, event: Event) ->
         verb = {"rejected": "it was rejected", "quarantined": "evidence is against it", "expired": "it expired"}
         _take(known, event, f"{verb[known.status]}: {why}" if why else verb[known.status])
         _keep(lab, known)
+
+
+def _hide(known: NoteState, event: Event) -> None:
+    """Takes the newest version, or the shown one, out of sight; one that was promoted before it may be shown again."""
+    restored, shown = event.payload.get("restored"), json.loads(known.earlier)
+    if restored is not None:
+        while shown and shown[-1][0] != restored:
+            shown.pop()
+        # Of a record whose promotion is not among its events no more is known than that a version is shown.
+        _, known.promoted, known.vouched, known.vouched_day = shown[-1] if shown else (restored, 1, 0, "")
+    elif known.promoted == known.seq or event.payload.get("was") == "promoted":
+        known.promoted, shown = 0, []
+    known.exposed, known.earlier = known.promoted, json.dumps(shown)
 
 
 def _take(known: NoteState, event: Event, why: str) -> None:

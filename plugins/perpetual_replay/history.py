@@ -9,7 +9,7 @@ memory, by the commits that the events name.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from perpetual.api import Conflict, NotFound
@@ -57,15 +57,27 @@ class _Note:
     newest: Shown | None = None
     exposed: Shown | None = None
     promoted: Shown | None = None
+    earlier: list[Shown] = field(default_factory=list)  # promoted before, the newest last
 
     def take(self, event: Event) -> None:
         if event.kind == "note_written":
             self._written(event.payload["status"], event.payload["type"], event.payload["blob"])
         elif event.kind == "note_promoted":
+            if self.promoted is not None and self.promoted != self.newest:
+                self.earlier.append(self.promoted)
             self.promoted = self.exposed = self.newest
         elif event.kind in _DECIDED:
-            # Its newest version is out of sight; one that was promoted before it stays shown.
-            self.promoted = self.exposed = None if self.promoted == self.newest else self.promoted
+            self._decided(event.payload.get("was"), event.payload.get("restored"))
+
+    def _decided(self, was: object, restored: object) -> None:
+        """Takes a version out of sight; one that was promoted before it stays shown, or is shown again."""
+        if restored is not None:
+            found = [number for number, one in enumerate(self.earlier) if one.blob == restored]
+            self.promoted = self.exposed = self.earlier[found[-1]] if found else None
+            self.earlier = self.earlier[: found[-1]] if found else []
+        elif self.promoted == self.newest or was == "promoted":
+            self.promoted, self.earlier = None, []
+        self.exposed = self.promoted
 
     def _written(self, status: str, type: str, blob: str) -> None:
         self.type = type

@@ -152,7 +152,7 @@ def test_a_promotion_is_of_the_version_that_was_read(project: Path, capsys: pyte
     for blob in (read, read[:8], ""):
         code, answer = ask(capsys, "promote", "a.md", "--why", "read it", "--blob", blob)
         assert (code, answer["error"]["code"]) == (6, "changed")
-        assert "promote the version that you have read" in answer["error"]["hint"]
+        assert "decide on the version that you have read" in answer["error"]["hint"]
     now = ask(capsys, "show", "a.md")[1]["blob"]
     assert ask(capsys, "promote", "a.md", "--why", "read it", "--blob", now[:8].upper())[0] == 0
     assert shown(project, "a.md") == "second"

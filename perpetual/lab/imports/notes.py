@@ -64,4 +64,4 @@ def _note(row: Row, outcomes: dict[str, str], titles: dict[str, str]) -> Row:
             outcome = "quarantine"  # what made it so was taken out of the text, and no person has decided yet
         status = _STATUS_OF[outcome]
     title = titles[str(shown)] if shown is not None else titles[newest] if status == "candidate" else path
-    return {**row, "status": status, "title": title, "exposed": shown, "promoted": None}
+    return {**row, "status": status, "title": title, "exposed": shown, "promoted": None, "earlier": []}

@@ -75,14 +75,9 @@ class Notes:
         return memory
 
     def write(
-        self,
-        path: str,
-        content: str,
-        *,
-        type: str | None = None,
-        message: str | None = None,
+        self, path: str, content: str, *, type: str | None = None, message: str | None = None,
         idempotency_key: str | None = None,
-    ) -> MemoryWrite:
+    ) -> MemoryWrite:  # fmt: skip
         """Writes a note: judged, kept in the store, then committed to git.
 
         Returns:
@@ -145,24 +140,17 @@ class Notes:
         status, is_rejected = _STATUS_OF[verdict["outcome"]], verdict["outcome"] == "reject"
         note = self._ctx.store.get(NOTE, verdict["path"])
         ours = note is not None and note.body["blob"] == verdict["blob"] and not is_rejected
+        blocked = is_rejected or verdict["category"] == "secret_leak"
         answer: MemoryWrite = {
-            "path": verdict["path"],
-            "status": status,
-            "verdict": {
-                "outcome": verdict["outcome"],
-                "blocked": is_rejected or verdict["category"] == "secret_leak",
-                "category": verdict["category"],
-                "findings": verdict["findings"],
-            },
+            "path": verdict["path"], "status": status,
+            "verdict": {"outcome": verdict["outcome"], "blocked": blocked, "category": verdict["category"],
+                        "findings": verdict["findings"]},
             "commit": note.body["commit"] if note is not None and ours else None,
-        }
+        }  # fmt: skip
         if is_rejected:
-            raise Refused(
-                f"the note {verdict['path']} was rejected: {verdict['category']}",
-                hint="the findings say which words; it is kept with status rejected and shown to no agent",
-                code="note_rejected",
-                data=answer,
-            )
+            raise Refused(f"the note {verdict['path']} was rejected: {verdict['category']}", code="note_rejected",
+                          hint="the findings say which words; it is kept with status rejected and shown to no agent",
+                          data=answer)  # fmt: skip
         return answer
 
     def _record(
@@ -172,22 +160,15 @@ class Notes:
         earlier = tx.get(NOTE, path)
         promoted = earlier.body.get("promoted") if earlier else None
         if earlier and promoted is not None and earlier.body["type"] != type:
-            raise Conflict(
-                f"{path} was promoted as {earlier.body['type']}, and cannot become {type}",
-                hint="write it under another path, or let a person take the promotion back: perpetual memory reject",
-            )
+            raise Conflict(f"{path} was promoted as {earlier.body['type']}, and cannot become {type}",
+                           hint="write it elsewhere, or a person takes it back: perpetual memory reject")  # fmt: skip
         status, now = _STATUS_OF[verdict.outcome], self._ctx.now()
         row = {
-            "path": path,
-            "outcome": verdict.outcome,
-            "category": verdict.category,
-            "findings": [dict(item) for item in verdict.findings],
-            "blob": blob,
-            "actor": self._ctx.actor,
-            "time": now,
+            "path": path, "outcome": verdict.outcome, "category": verdict.category, "blob": blob, "time": now,
+            "findings": [dict(item) for item in verdict.findings], "actor": self._ctx.actor,
             # A rejected text lives here alone, for audit; an accepted one in its intent.
             "content": content if status == "rejected" else None,
-        }
+        }  # fmt: skip
         number = tx.append(VERDICT, row)
         title = earlier.body["title"] if earlier else path
         if status == "candidate" and promoted is None:
@@ -205,17 +186,13 @@ class Notes:
             # The versions that agents may be shown, by their intents: a bad new one leaves the good old one exposed.
             "exposed": earlier.body["exposed"] if earlier else None,
             "promoted": promoted,
+            "earlier": earlier.body.get("earlier", []) if earlier else [],
             "proven": bool(earlier and earlier.body.get("proven")),  # of the promoted version
         }
         if status != "rejected":
-            intent = {
-                "path": path,
-                "content": content,
-                "blob": blob,
-                "message": message or f"{'change' if earlier else 'add'} {path}",
-                "author": self._ctx.actor,
-                "when": now,
-            }
+            message = message or f"{'change' if earlier else 'add'} {path}"
+            intent = {"path": path, "content": content, "blob": blob, "message": message, "author": self._ctx.actor,
+                      "when": now}  # fmt: skip
             body["intent"] = tx.append(INTENT, intent)
         if status == "candidate" and type in PLAIN_TYPES:
             body["exposed"] = body["intent"]
@@ -258,14 +235,8 @@ class Notes:
                 self._ctx.store.settle()  # another process's intent must not be in git before it is on the disk
             for row in rows:
                 body = row.body
-                commit = self._memory.commit(
-                    intent=row.number,
-                    path=body["path"],
-                    content=body["content"],
-                    message=body["message"],
-                    author=body["author"],
-                    when=body["when"],
-                )
+                said = {key: body[key] for key in ("path", "content", "message", "author", "when")}
+                commit = self._memory.commit(intent=row.number, **said)
                 step("note:committed")
                 note = tx.get(NOTE, body["path"])
                 if note is not None and note.body.get("intent") == row.number:
@@ -289,9 +260,8 @@ class Notes:
         found = self._ctx.store.get(NOTE, name)
         if found is None:
             near = nearest(name, [document.id for document in self._ctx.store.find(NOTE)])
-            raise NotFound(
-                f"no note {name}", hint=f"the nearest: {', '.join(near)}" if near else "perpetual memory list"
-            )
+            hint = f"the nearest: {', '.join(near)}" if near else "perpetual memory list"
+            raise NotFound(f"no note {name}", hint=hint)
         return found
 
     def read(self, path: str, *, exposed_only: bool | None = None) -> str:
@@ -348,15 +318,18 @@ class Notes:
         person_only(self._ctx, "promoting a note")
         return promotion.promote(self._ctx, self._gates, self._need(path), why, blob=blob, dry_run=dry_run)
 
-    def reject(self, path: str, why: str) -> MemoryDecision:
-        """Hides the newest version from agents; one that was promoted before it stays shown.
+    def reject(self, path: str, why: str, *, blob: str | None = None) -> MemoryDecision:
+        """Hides the newest version from agents; one that was promoted before it is shown (again).
+
+        Args:
+            blob: reject this version and no other; where the newest is rejected already, the one that agents are shown.
 
         Raises:
             NotPermitted: for a promoted version under an agent's shell: what a person vouched for, a person takes back.
             UsageError: without a reason.
-            Conflict: if it is rejected already.
+            Conflict: if it is rejected already, or another one than `blob`.
         """
-        return promotion.reject(self._ctx, self._need(path), why)
+        return promotion.reject(self._ctx, self._gates, self._need(path), why, blob=blob)
 
     def decide(self, path: str, *, dry_run: bool = False) -> MemoryDecision:
         """Does with the newest version of the note as the promotion stages say; without evidence it stays as it is.

@@ -21,7 +21,7 @@ from perpetual.toolkit.units import bounded
 
 if TYPE_CHECKING:
     from perpetual.documents.memory import Finding, MemoryDecision, VerdictDocument
-    from perpetual.lab.bodies import NoteBody
+    from perpetual.lab.bodies import IntentBody, NoteBody
     from perpetual.records.states import NoteStatus
 
 __all__ = ["decide", "promote", "reject", "title_of", "verdict_on"]
@@ -31,6 +31,8 @@ _STATUS_OF: dict[str, NoteStatus] = {
     "promote": "promoted", "reject": "rejected", "quarantine": "quarantined", "expire": "expired",
 }  # fmt: skip
 
+_MOST_EARLIER = 20  # promoted versions of a note that may be shown again
+
 # Of text that a gate has turned down there is no accepted version to vouch for.
 _PROMOTABLE = ("candidate", "quarantined", "expired")
 
@@ -39,16 +41,13 @@ def promote(ctx: Context, gates: Gates, note: NoteRow, why: str, *, blob: str | 
     """Shows agents the newest accepted version of the note from now on, as `Notes.promote` says."""
     _check_reason("a promotion", why)
     _check_promotable(note, blob)
-    text = _text(ctx, note)
+    text = _text(ctx, note.body["intent"])
     verdict = verdict_on(ctx, gates, note.id, note.body["type"], text)
     answer = _answer(note, "promoted", why, verdict, dry_run=dry_run)
     if verdict["outcome"] == "reject":
-        raise Refused(
-            f"the note {note.id} is not promoted: {verdict['category']}",
-            hint="the findings say which words; write a version without them",
-            code="note_rejected",
-            data={**answer, "status": note.body["status"]},
-        )
+        raise Refused(f"the note {note.id} is not promoted: {verdict['category']}", code="note_rejected",
+                      hint="the findings say which words; write a version without them",
+                      data={**answer, "status": note.body["status"]})  # fmt: skip
     if dry_run or note.body["status"] == "promoted":
         return answer
     _put(ctx, note, _promoted(note, text, proven=False), answer)
@@ -58,7 +57,7 @@ def promote(ctx: Context, gates: Gates, note: NoteRow, why: str, *, blob: str | 
 def decide(ctx: Context, gates: Gates, note: NoteRow, stages: Iterable[Asked], *, dry_run: bool) -> MemoryDecision:
     """Does as the promotion stages say, as `Notes.decide` says."""
     _check_promotable(note, None)
-    text, was = _text(ctx, note), note.body["status"]
+    text, was = _text(ctx, note.body["intent"]), note.body["status"]
     said = {name: ask(text) for name, ask in stages}
     grave = max((one.decision for one in said.values()), key=DECISIONS.index, default="abstain")
     why = "; ".join(f"{name}: {one.reason}" for name, one in said.items() if one.decision == grave != "abstain")
@@ -76,23 +75,37 @@ def decide(ctx: Context, gates: Gates, note: NoteRow, stages: Iterable[Asked], *
     is_new = status != was or (grave == "promote" and not note.body.get("proven"))
     if dry_run or not is_new:
         return answer
-    body = _promoted(note, text, proven=True) if grave == "promote" else _hidden(note, status)
+    body = _promoted(note, text, proven=True) if grave == "promote" else _hidden(ctx, gates, note, status)
     _put(ctx, note, body, answer)
     return answer
 
 
 def _promoted(note: NoteRow, text: str, *, proven: bool) -> NoteBody:
-    shown = note.body["intent"]
+    shown, before = note.body["intent"], note.body.get("promoted")
+    earlier = note.body.get("earlier", [])
+    if before is not None and before != shown:
+        earlier = [*earlier, (before, note.body.get("proven", False))][-_MOST_EARLIER:]
     return {**note.body, "status": "promoted", "title": title_of(text, note.id), "promoted": shown, "exposed": shown,
-            "proven": proven}  # fmt: skip
+            "proven": proven, "earlier": earlier}  # fmt: skip
 
 
-def _hidden(note: NoteRow, status: NoteStatus) -> NoteBody:
-    """Returns the note with its newest version out of sight of agents; one that was promoted before it stays shown."""
-    kept = note.body.get("promoted")
-    kept = None if kept == note.body["intent"] else kept
-    return {**note.body, "status": status, "promoted": kept, "exposed": kept,
-            "proven": kept is not None and note.body.get("proven", False)}  # fmt: skip
+def _hidden(ctx: Context, gates: Gates, note: NoteRow, status: NoteStatus) -> NoteBody:
+    """Returns the note with its newest version out of sight of agents; one that was promoted before it is shown.
+
+    Of a newest version that is rejected already it is the shown one that goes. A version that expires takes its
+    predecessors along: what replaced them held until a day.
+    """
+    body, kept, proven = note.body, note.body.get("promoted"), note.body.get("proven", False)
+    earlier, title = [*body.get("earlier", [])], body["title"]
+    if kept == body.get("intent") or body["status"] == "rejected":
+        kept, earlier = None, earlier if status != "expired" else []
+        while earlier and kept is None:
+            before, proven = earlier.pop()
+            text = _text(ctx, before)
+            if verdict_on(ctx, gates, note.id, body["type"], text)["outcome"] != "reject":
+                kept, title = before, title_of(text, note.id)
+    return {**body, "status": status, "title": title, "promoted": kept, "exposed": kept,
+            "proven": kept is not None and proven, "earlier": earlier}  # fmt: skip
 
 
 def verdict_on(ctx: Context, gates: Gates, path: str, type: str, text: str) -> VerdictDocument:
@@ -102,16 +115,24 @@ def verdict_on(ctx: Context, gates: Gates, path: str, type: str, text: str) -> V
     return {"outcome": verdict.outcome, "blocked": verdict.blocked, "category": verdict.category, "findings": findings}
 
 
-def reject(ctx: Context, note: NoteRow, why: str) -> MemoryDecision:
+def reject(ctx: Context, gates: Gates, note: NoteRow, why: str, *, blob: str | None) -> MemoryDecision:
     """Hides the newest version from agents, as `Notes.reject` says."""
     _check_reason("a rejection", why)
-    if note.body["status"] == "rejected":
-        raise Conflict(f"{note.id} is rejected already", hint=f"perpetual memory write {note.id} with another text")
-    if note.body["status"] == "promoted":
+    kept, is_again = note.body.get("promoted"), note.body["status"] == "rejected"
+    shown = _intent(ctx, kept)["blob"] if kept is not None and is_again else None
+    if is_again and (shown is None or not blob or not shown.startswith(blob.lower())):
+        hint = f"perpetual memory write {note.id} with another text"
+        hint += f", or memory reject --blob {shown[:10]}: the one that agents are shown" if shown is not None else ""
+        raise Conflict(f"{note.id} is rejected already", hint=hint)
+    if shown is None:
+        _check_version(note, blob)
+    if is_again or note.body["status"] == "promoted":
         person_only(ctx, "taking a promotion back")
     decision: VerdictDocument = {"outcome": "reject", "blocked": True, "category": "decision", "findings": []}
     answer = _answer(note, "rejected", why, decision, dry_run=False)
-    _put(ctx, note, _hidden(note, "rejected"), answer)
+    if shown is not None:
+        answer["was"], answer["blob"] = "promoted", shown
+    _put(ctx, note, _hidden(ctx, gates, note, "rejected"), answer)
     return answer
 
 
@@ -124,14 +145,16 @@ def _check_reason(deed: str, why: str) -> None:
 def _check_promotable(note: NoteRow, blob: str | None) -> None:
     status = note.body["status"]
     if status not in (*_PROMOTABLE, "promoted"):
-        raise Conflict(
-            f"{note.id} is {status}, and there is no accepted text to promote",
-            hint=f"perpetual memory write {note.id} with another text",
-        )
+        raise Conflict(f"{note.id} is {status}, and there is no accepted text to promote",
+                       hint=f"perpetual memory write {note.id} with another text")  # fmt: skip
+    _check_version(note, blob)
+
+
+def _check_version(note: NoteRow, blob: str | None) -> None:
     if blob is not None and not (blob and note.body["blob"].startswith(blob.lower())):
         raise Conflict(
             f"the newest version of {note.id} is {note.body['blob']}, not {blob}",
-            hint=f"perpetual memory show {note.id}: read it, and promote the version that you have read",
+            hint=f"perpetual memory show {note.id}: read it, and decide on the version that you have read",
             code="changed",
         )
 
@@ -143,24 +166,21 @@ def _check_unchanged(tx: LabTransaction, note: NoteRow) -> None:
         raise Conflict(f"{note.id} was changed while it was being decided on", hint="read it again", code="changed")
 
 
-def _text(ctx: Context, note: NoteRow) -> str:
-    row = ctx.store.get(INTENT, str(note.body["intent"]))
-    assert row is not None, note.id
-    return str(row.body["content"])
+def _intent(ctx: Context, number: int | None) -> IntentBody:
+    row = ctx.store.get(INTENT, str(number))
+    assert row is not None, number
+    return row.body
+
+
+def _text(ctx: Context, number: int) -> str:
+    return str(_intent(ctx, number)["content"])
 
 
 def _answer(note: NoteRow, status: str, why: str, verdict: VerdictDocument, *, dry_run: bool) -> MemoryDecision:
     return {
-        "path": note.id,
-        "type": note.body["type"],
-        "was": note.body["status"],
-        "status": status,
-        "blob": note.body["blob"],
-        "why": why,
-        "dry_run": dry_run,
-        "verdict": verdict,
-        "evidence": None,
-    }
+        "path": note.id, "type": note.body["type"], "was": note.body["status"], "status": status,
+        "blob": note.body["blob"], "why": why, "dry_run": dry_run, "verdict": verdict, "evidence": None,
+    }  # fmt: skip
 
 
 def _put(ctx: Context, note: NoteRow, body: NoteBody, answer: MemoryDecision) -> None:
@@ -168,24 +188,15 @@ def _put(ctx: Context, note: NoteRow, body: NoteBody, answer: MemoryDecision) ->
     verdict = answer["verdict"]
     with ctx.store.transaction() as tx:
         _check_unchanged(tx, note)
-        tx.append(
-            VERDICT,
-            {
-                "path": note.id,
-                "outcome": verdict["outcome"],
-                "category": verdict["category"],
-                "findings": verdict["findings"],
-                "blob": note.body["blob"],
-                "actor": ctx.actor,
-                "time": ctx.now(),
-                "content": None,
-                "decision": body["status"],
-                "why": answer["why"],
-                "evidence": answer["evidence"],
-            },
-        )
+        tx.append(VERDICT, {
+            "path": note.id, "outcome": verdict["outcome"], "category": verdict["category"],
+            "findings": verdict["findings"], "blob": answer["blob"], "actor": ctx.actor, "time": ctx.now(),
+            "content": None, "decision": body["status"], "why": answer["why"], "evidence": answer["evidence"],
+        })  # fmt: skip
         tx.put(NOTE, note.id, body, expect_revision=note.revision)
-        payload = {"blob": note.body["blob"], "was": note.body["status"], "why": answer["why"]}
+        payload: dict[str, object] = {"blob": answer["blob"], "was": answer["was"], "why": answer["why"]}
+        if body["status"] != "promoted" and body["promoted"] not in (None, note.body.get("promoted")):
+            payload["restored"] = _intent(ctx, body["promoted"])["blob"]
         ctx.emit(tx, f"note_{body['status']}", note.id, payload)
 
 

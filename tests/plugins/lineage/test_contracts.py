@@ -89,7 +89,7 @@ def test_exactly_the_transitive_dependents_lose_their_ground(
     for number in present:
         taken = 50 if number in roots else 0
         connection.execute(
-            "INSERT INTO notes VALUES (?, '', 'note', 'candidate', ?, 0, 1, ?, '', ?, ?, 0, 0, 'wrong', NULL)",
+            "INSERT INTO notes VALUES (?, '', 'note', 'candidate', ?, 0, 1, ?, '', ?, ?, 0, 0, 'wrong', NULL, '[]')",
             (str(number), number + 1, 60 if number in vouched else 0, taken, taken),
         )
     kept = {(low, high) for low, high in edges if low not in missing}
@@ -111,7 +111,7 @@ def test_long_lineages_are_bounded(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM edges")
     length = ancestry.MOST + 500
     connection.executemany(
-        "INSERT INTO notes VALUES (?, '', 'note', 'candidate', ?, 0, 1, 0, '', ?, ?, 0, 0, 'wrong', NULL)",
+        "INSERT INTO notes VALUES (?, '', 'note', 'candidate', ?, 0, 1, 0, '', ?, ?, 0, 0, 'wrong', NULL, '[]')",
         ((f"n{number}", number + 1, 9 * (number == 0), 9 * (number == 0)) for number in range(length)),
     )
     connection.executemany(
