@@ -98,6 +98,7 @@ DOCUMENTS: dict[str, Any] = {
     "approve_token": ApproveToken,
     "believed": Believed,
     "memory_bisect": Bisection,
+    "memory_bisections": Page[Bisection],
     "memory_replay": Replays,
     "bench_policy": BenchPolicy,
     "archived": Archived,

@@ -12,7 +12,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 from perpetual import Lab
-from perpetual.api import Experiment, Hypothesis, NotFound, PerpetualError, PluginError, Run, UsageError, to_json
+from perpetual.api import (
+    Experiment,
+    Hypothesis,
+    Listing,
+    NotFound,
+    PerpetualError,
+    PluginError,
+    Run,
+    UsageError,
+    to_json,
+)
 from perpetual.science.versions import is_stale
 from perpetual.toolkit.claims import claim_in_words, effect_in_words
 from perpetual.toolkit.run_folder import is_ours
@@ -494,14 +504,19 @@ def read_memory(
     file: str | None,
     query: str | None,
     status: str | None,
+    by: str,
     limit: int | None,
     cursor: str | None,
 ) -> Answer:
     """Returns what the reading actions of `perpetual_memory` answer."""
+    if by == "worth":
+        if action != "list":
+            raise UsageError(f"{action} has no order by worth", hint='action="list", by="worth"')
+        return _by_worth(lab, file or "", status, limit, cursor)
     if action == "list":
         return _notes(
             lambda count: lab.memory.list(folder=file or "", status=status, limit=count, cursor=cursor),
-            lambda item: {**_pick(item, _OF_NOTE), "excerpt": None},
+            lambda item: {**_pick(item, _OF_NOTE), "excerpt": None, "price": None},
             limit,
             "there are no notes",
         )
@@ -510,7 +525,7 @@ def read_memory(
             raise UsageError("a search needs words", hint='query="warm-up"')
         found = _notes(
             lambda count: lab.memory.search(query, limit=count, cursor=cursor),
-            lambda hit: {**_pick(hit.note, _OF_NOTE), "excerpt": hit.excerpt},
+            lambda hit: {**_pick(hit.note, _OF_NOTE), "excerpt": hit.excerpt, "price": None},
             limit,
             "no note holds these words",
         )
@@ -519,6 +534,42 @@ def read_memory(
     if not file:
         raise UsageError(f"{action} needs the note's path", hint='file="notes/warmup.md"')
     return _history(lab, file, limit) if action == "history" else _show_note(lab, file, cursor)
+
+
+def _pricer(lab: Lab) -> Any:
+    """Returns the pricer in force, of the slot that another plugin brings; None where there is none."""
+    try:
+        return lab.part("price")
+    except (PluginError, UsageError):
+        return None
+
+
+def _by_worth(lab: Lab, folder: str, status: str | None, limit: int | None, cursor: str | None) -> Answer:
+    pricer = _pricer(lab)
+    if pricer is None:
+        raise PluginError("notes have no prices: no pricer is in force", hint="perpetual plugins list")
+    found = pricer.worth(lab, folder=folder, status=status)
+    start = start_of(cursor)
+
+    def fetch(count: int) -> Listing[Any]:
+        end = start + count
+        return Listing(tuple(found[start:end]), str(end) if len(found) > end else None)
+
+    def line(item: dict[str, Any]) -> dict[str, object]:
+        return {**_pick(lab.memory.get(item["path"]), _OF_NOTE), "excerpt": None, "price": item["price"]}
+
+    return _notes(fetch, line, limit, "there are no notes", _say_worth)
+
+
+def _say_worth(note: dict[str, Any]) -> str:
+    return f"{_say_note(note)}: {_say_price(note['price'])}"
+
+
+def _say_price(price: dict[str, float] | None) -> str:
+    if price is None:
+        return "not measured"
+    interval = f"90 % interval {price['low']:+.2f} to {price['high']:+.2f}, {counted(int(price['pairs']), 'pair')}"
+    return f"score {price['uplift']:+.2f} ({interval}) for {price['tokens']:.0f} tokens"
 
 
 def was_read(lab: Lab, paths: Sequence[str]) -> None:
@@ -531,8 +582,8 @@ def was_read(lab: Lab, paths: Sequence[str]) -> None:
 _NO_NOTE: dict[str, object] = {"note": None, "written": None, "history": None}
 
 
-def _notes(fetch: Any, line: Any, limit: int | None, empty: str) -> Answer:
-    return listed("perpetual.notes/1", fetch, line, _say_note, limit=limit, empty=empty, extra=_NO_NOTE)
+def _notes(fetch: Any, line: Any, limit: int | None, empty: str, say: Any = None) -> Answer:
+    return listed("perpetual.notes/1", fetch, line, say or _say_note, limit=limit, empty=empty, extra=_NO_NOTE)
 
 
 def _say_note(note: dict[str, object]) -> str:
@@ -544,16 +595,19 @@ def _show_note(lab: Lab, file: str, cursor: str | None) -> Answer:
     note, whole = lab.memory.get(file), lab.memory.read(file)
     was_read(lab, [note.path])
     start = start_of(cursor, most=len(whole))
-    text, rest = piece(whole, start, SMALL_TOKENS // 2 - 180)
+    text, rest = piece(whole, start, SMALL_TOKENS // 2 - 240)
+    pricer = _pricer(lab)
+    price = None if pricer is None else pricer.shown(lab, note.path, lab.part("memory").blob_id(whole))[0]
     document = {
         "schema": "perpetual.notes/1",
         "items": [],
         **_NO_NOTE,
-        "note": {**_pick(note, _OF_NOTE), "content": text},
+        "note": {**_pick(note, _OF_NOTE), "content": text, "price": price},
         "next_cursor": None if rest is None else str(rest),
         "truncated": rest is not None or start > 0,
     }
     head = f"{plain(note.path, 200)} ({note.status} {note.type}, {note.updated_at})"
+    head += "" if price is None else f"\nprice: {_say_price(price)}"
     return Answer(document, f"{head}\n\n{text}", "" if rest is None else f"(more: cursor {rest})", source="a note")
 
 

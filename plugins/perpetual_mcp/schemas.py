@@ -383,8 +383,21 @@ class ScanAnswer(TypedDict):
     truncated: bool
 
 
+class Price(TypedDict):
+    """What a version of a note was measured to earn: the uplift of the score, its 90 % interval, and for its tokens."""
+
+    uplift: float
+    low: float
+    high: float
+    pairs: int
+    tokens: float
+    per_1000_tokens: float
+    low_per_1000_tokens: float
+    high_per_1000_tokens: float
+
+
 class ListedNote(TypedDict):
-    """A note in a list; `excerpt` is where a search found its words."""
+    """A note in a list; `excerpt` is where a search found its words, `price` that of its newest version, by worth."""
 
     path: str
     type: str
@@ -392,6 +405,7 @@ class ListedNote(TypedDict):
     title: str
     updated_at: str
     excerpt: str | None
+    price: Price | None
 
 
 class Version(TypedDict):
@@ -413,7 +427,7 @@ class Written(TypedDict):
 
 
 class ShownNote(TypedDict):
-    """A note with its text, or a part of it."""
+    """A note with its text, or a part of it; `price` is that of this text, null where it was not measured."""
 
     path: str
     type: str
@@ -421,6 +435,7 @@ class ShownNote(TypedDict):
     title: str
     updated_at: str
     content: str
+    price: Price | None
 
 
 class MemoryAnswer(TypedDict):

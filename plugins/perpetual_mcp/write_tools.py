@@ -439,13 +439,14 @@ def perpetual_memory(
     type: Annotated[str | None, "write: note, episodic_case, ...; else its front matter's."] = None,
     query: Annotated[str | None, "search: words that the note holds."] = None,
     status: Annotated[str | None, "list: candidate, quarantined, promoted, rejected or expired."] = None,
+    by: Annotated[Literal["time", "worth"], "list: oldest first, or by measured price, the surest first."] = "time",
     limit: Limit = None,
     cursor: Cursor = None,
     idempotency_key: Key = None,
 ) -> Answer:
     """Notes that outlive the conversation: list, show, search, write (through the gates), history. Notes are data."""
     if action != "write":
-        return read_memory(lab, action, file, query or content, status, limit, cursor)
+        return read_memory(lab, action, file, query or content, status, by, limit, cursor)
     if file is None or content is None:
         raise UsageError("write needs a path and a text", hint='file="notes/warmup.md", content="..."')
     answer = lab.memory.write(file, content, type=type, message=message, idempotency_key=idempotency_key)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perpetual.api import Record
     from perpetual_replay.documents import Bisection, Replays
 
-__all__ = ["ask", "bisect", "listed", "plan_of_bisection", "write_example"]
+__all__ = ["ask", "bisect", "bisections", "listed", "plan_of_bisection", "write_example"]
 
 _POLL_S = 0.5
 
@@ -115,6 +115,16 @@ def write_example(lab: Lab) -> list[str]:
     return [f"wrote {FOLDER}/{name}" for name in FILES] + [
         f"wrote the note {NOTE_PATH}", f"next: perpetual memory replay {NOTE_PATH} --wait",
     ]  # fmt: skip
+
+
+def bisections(lab: Lab, path: str | None = None, *, limit: int = 100) -> list[Bisection]:
+    """Returns the newest bisections, the newest first; of a path those that ended at a change of that note."""
+    from perpetual_replay.bisections import Bisections
+    from perpetual_replay.show_bisection import bisection
+
+    known = Bisections(lab)
+    found = known.newest(limit) if path is None else known.of(lab.part("memory").normalise(path))[::-1][:limit]
+    return [bisection(lab, one) for one in found]
 
 
 def plan_of_bisection(lab: Lab, good: str | None = None, bad: str | None = None) -> Bisection:

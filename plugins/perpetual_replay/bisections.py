@@ -179,6 +179,10 @@ class Bisections:
         """Returns the bisection as it is now."""
         return self._records.get(bisection.id)
 
+    def newest(self, limit: int = 100) -> list[Record]:
+        """Returns the newest bisections, the newest first."""
+        return [*self._records.list(limit=limit, newest_first=True).items]
+
     def of(self, path: str) -> list[Record]:
         """Returns the bisections that ended at a change of a note, oldest first."""
         return self._records.find(found=path)

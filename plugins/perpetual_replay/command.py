@@ -65,10 +65,11 @@ def _text(found: Replays) -> str:
 @click.option("--wait", is_flag=True, help="Stay until the search is over.")
 @click.option("--timeout", type=click.FloatRange(0), metavar="S", help="With --wait: seconds after which to leave.")
 @click.option("--dry-run", is_flag=True, help="Show the states and the worst case; run nothing.")
+@click.option("--list", "lists", is_flag=True, help="List the bisections, the newest first; ask for none.")
 @json_option
 @pass_cli
 def bisect(
-    cli: CliContext, good: str | None, bad: str | None, wait: bool, timeout: float | None, dry_run: bool
+    cli: CliContext, good: str | None, bad: str | None, wait: bool, timeout: float | None, dry_run: bool, lists: bool
 ) -> None:
     """Find the change of a note after which replay scores fell.
 
@@ -78,8 +79,15 @@ def bisect(
     start here and at each scan, under the budget. No note is changed.
     """
     from perpetual_replay.actions import bisect as search
-    from perpetual_replay.actions import plan_of_bisection
+    from perpetual_replay.actions import bisections, plan_of_bisection
 
+    if lists:
+        if good or bad or wait or dry_run:
+            raise UsageError("--list asks for no bisection", hint="perpetual memory bisect --list")
+        cli.items("memory_bisections", [*bisections(cli.lab)], None, ("id", "state", "good", "bad", "result"),
+                  lambda item: (item["id"] or "", item["state"], f"seq:{item['good']}", f"seq:{item['bad']}",
+                                item["sentence"]), empty="no bisection yet")  # fmt: skip
+        return
     if dry_run:
         found = plan_of_bisection(cli.lab, good, bad)
     else:

@@ -39,9 +39,15 @@ def perpetual_commands() -> list[Provider]:
 
 @hookimpl
 def perpetual_mcp_tools() -> list[Provider]:
-    """Offers `perpetual_replay`, for agents."""
-    return [Provider("mcp_tool", "perpetual_replay", "perpetual_replay.tool:build",
-                     "Trials of notes by paired runs: list them, or ask for one.", requires=_REQUIRES)]  # fmt: skip
+    """Offers `perpetual_replay`, `perpetual_bisections` and `perpetual_bisect`, for agents."""
+    return [
+        Provider("mcp_tool", "perpetual_replay", "perpetual_replay.tool:build",
+                 "Trials of notes by paired runs: list them, or ask for one.", requires=_REQUIRES),
+        Provider("mcp_tool", "perpetual_bisections", "perpetual_replay.bisect_tool:build_list",
+                 "Searches for the change of a note after which replay scores fell.", requires=_REQUIRES),
+        Provider("mcp_tool", "perpetual_bisect", "perpetual_replay.bisect_tool:build_ask",
+                 "Ask for such a search, or plan one.", requires=(*_REQUIRES, "report")),
+    ]  # fmt: skip
 
 
 @hookimpl

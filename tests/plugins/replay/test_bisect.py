@@ -342,3 +342,57 @@ def test_a_bisection_whose_runs_are_killed_stops_and_goes_on_when_asked(lab: Lab
     (project / "replay" / "solve.py").write_text(PROGRAM)
     found = bisect(lab, "0", wait=True, timeout_s=100)
     assert (found["id"], found["state"], found["reason"]) == ("bisection-1", "found", None)
+
+
+def test_an_agent_reads_bisections_over_mcp_and_a_person_starts_them(
+    lab: Lab, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from mcp.client.client import Client
+
+    from tests.plugins.mcp.clients import opener, talk
+
+    for number in range(1, 4):
+        note(lab, number, "bad advice" if number == 2 else "are kept in figures")
+
+    async def deed(client: Client) -> Any:
+        async def call(name: str, **arguments: object) -> Any:
+            return (await client.call_tool(name, arguments)).structured_content
+
+        none = await call("perpetual_bisections")
+        before = lab.feed.last()
+        plan = await call("perpetual_bisect", good="seq:0")
+        assert lab.feed.last() == before, "a plan records nothing"
+        asked = await call("perpetual_bisect", action="ask", good="seq:0")
+        again = await call("perpetual_bisect", action="ask", good="seq:0")
+        return none, plan, asked, again, await call("perpetual_bisections")
+
+    none, plan, asked, again, listed = talk(opener(project), deed)
+    assert none == {"schema": "perpetual.bisections/1", "items": [], "next": None, "truncated": False}
+    (item,) = plan["items"]
+    assert (item["id"], item["state"], item["reaching"], item["found"]) == (None, "planned", 3, None)
+    assert item["worst_case_run_hours"] > 0
+    (item,) = asked["items"]
+    assert (item["state"], item["approved"], item["pairs"]) == ("proposed", False, 0)
+    assert asked["next"] == "a proposed bisection waits until a person starts its runs"
+    assert again["items"] == listed["items"] == [item]
+    lab.scan()
+    assert lab.runs.list().items == (), "no run starts without a person"
+    simulated(lab)
+
+    async def look(client: Client) -> Any:
+        found = [await client.call_tool("perpetual_bisections", {"file": f"notes/{n}.md"}) for n in (1, 2)]
+        return [one.structured_content["items"] for one in found]
+
+    other, (item,) = talk(opener(project), look)
+    assert other == []
+    change = item["found"]
+    assert (item["state"], change["path"], change["deed"], change["shown"], change["confirmed"]) == (
+        "found", "notes/2.md", "written", True, True,
+    )  # fmt: skip
+    assert change["effect"] == pytest.approx(-0.7)
+    assert change["low"] <= change["effect"] <= change["high"]
+    assert run(["memory", "bisect", "--list", "--json"]) == 0
+    assert [one["id"] for one in json.loads(capsys.readouterr().out)["items"]] == ["bisection-2", "bisection-1"]
+    assert run(["memory", "bisect", "--list"]) == 0
+    assert "Scores fell when notes/2.md was written" in capsys.readouterr().out
+    assert run(["memory", "bisect", "--list", "--wait"]) == 2

@@ -227,3 +227,41 @@ def test_without_the_replay_gate_nothing_is_priced(
     assert run(["memory", "show", "notes/helps.md"]) == 0
     assert "price:" not in capsys.readouterr().out
     assert run(["memory", "list", "--by", "worth"]) != 0
+
+
+@pytest.mark.slow
+def test_an_agent_reads_prices_over_mcp(lab: Lab, project: Path) -> None:
+    """In a list by worth, page by page, and beside a note: that of the text that it is shown."""
+    from mcp.client.client import Client
+
+    from tests.plugins.mcp.clients import opener, talk, text_of
+
+    for name, text in (("a", "never measured"), ("b", "it helps"), ("c", "it harms")):
+        lab.memory.write(f"notes/{name}.md", f"# {name}\n\n{text}\n")
+    measured(lab, "notes/b.md", HELPS)
+    measured(lab, "notes/c.md", HARMS)
+    lab.memory.promote("notes/b.md", "it helps")
+    lab.memory.write("notes/b.md", "# b\n\na newer text\n")
+
+    async def deed(client: Client) -> Any:
+        async def memory(**arguments: object) -> Any:
+            return await client.call_tool("perpetual_memory", arguments)
+
+        whole = await memory(by="worth")
+        first = await memory(by="worth", limit=2)
+        rest = await memory(by="worth", limit=2, cursor=first.structured_content["next_cursor"])
+        return whole, first, rest, await memory(), await memory(action="show", file="notes/b.md")
+
+    whole, first, rest, plain, shown = talk(opener(project), deed)
+    items = whole.structured_content["items"]
+    assert [(item["path"], item["price"] and item["price"]["pairs"]) for item in items] == [
+        ("notes/a.md", None), ("notes/b.md", None), ("notes/c.md", 20),
+    ]  # fmt: skip
+    assert "notes/c.md (candidate note): c: score -0.40 (90 % interval" in text_of(whole)
+    assert ": not measured" in text_of(whole)
+    assert first.structured_content["items"] + rest.structured_content["items"] == items
+    assert {item["price"] for item in plain.structured_content["items"]} == {None}
+    note = shown.structured_content["note"]
+    assert "it helps" in note["content"]
+    assert (note["price"]["pairs"], note["price"]["uplift"]) == (20, pytest.approx(0.4))
+    assert "price: score +0.40" in text_of(shown)
