@@ -16,6 +16,9 @@ _LONGEST_HEAD = 16 * 1024  # bytes of front matter that are read
 _LONGEST_SHOWN = 60  # characters of a value in a message
 _EXPIRES = re.compile(r"^expires[ \t]*:[ \t]*([^\n]{0,200})", re.MULTILINE)
 _DERIVED = re.compile(r"^derived_from[ \t]*:", re.MULTILINE)
+_KEYS = ("derived_from", "expires")
+_AT_LINE = re.compile(r"^(derived_from|expires)[ \t]*:", re.MULTILINE)
+_BEFORE = "\ufeff \t\n"  # what may precede a front matter that is not read as one
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
 
 
@@ -41,13 +44,38 @@ def derivation_of(text: str, normalise: Callable[[str], str], *, path: str | Non
     """
     plain = text.replace("\r\n", "\n")
     if not plain.startswith("---\n"):
-        return _NOTHING
+        return _not_read(plain)
     head, end, _ = plain[4:].partition("\n---\n")
     if not end and not plain.endswith("\n---"):
-        return _NOTHING
+        return _not_read(plain)
     day, wrong_day = _day(head)
     sources, wrong_sources = _sources(head, normalise, path)
-    return Derivation(sources, day, (*wrong_day, *wrong_sources))
+    return Derivation(sources, day, (*wrong_day, *wrong_sources, *_disguised(head)))
+
+
+def _not_read(text: str) -> Derivation:
+    """Returns what is wrong with a text that begins as a front matter, has one of the keys, and is not read as one."""
+    start = text.lstrip(_BEFORE)
+    lines = start[3 : 3 + _LONGEST_HEAD].partition("\n\n")[0] if start.startswith("---\n") else ""
+    found = dict.fromkeys(_AT_LINE.findall(lines))
+    words = "the front matter is not read: it begins with --- in the first line, and ends with a line ---"
+    return Derivation(problems=tuple((key, words) for key in found)) if found else _NOTHING
+
+
+def _disguised(head: str) -> Sequence[tuple[str, str]]:
+    """Returns the keys that a YAML reader finds in the front matter, and that are not written plainly."""
+    plain = [*_AT_LINE.findall(head)]
+    twice = [key for key in _KEYS if plain.count(key) > 1]
+    if twice:
+        return tuple((key, "it is there twice") for key in twice)
+    low = head.casefold()
+    if "\\" not in head and all((key in low) == (key in plain) for key in _KEYS):
+        return ()
+    from perpetual_recall.front import fields_of
+
+    names = {str(name).strip().casefold() for name in fields_of(f"---\n{head}\n---\n")}
+    words = "write the key plainly, in small letters at the beginning of a line"
+    return tuple((key, words) for key in _KEYS if key in names and key not in plain)
 
 
 def _day(head: str) -> tuple[date | None, Sequence[tuple[str, str]]]:

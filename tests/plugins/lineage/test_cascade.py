@@ -221,3 +221,33 @@ def test_cycles_and_missing_notes_end(lab: Lab) -> None:
     made = reject(lab, B, "wrong")
     assert [one["path"] for one in made["derived"]] == [A, C]
     assert statuses(lab, [A, B, C]) == ["quarantined", "rejected", "quarantined"]
+
+
+DISGUISED = {
+    "a quoted key": '---\n"derived_from": notes/a\n---\nx\n',
+    "a flow mapping": "---\n{derived_from: notes/a, expires: 2050-01-01}\n---\nx\n",
+    "an escaped key": '---\n"derived\\u005ffrom": notes/a\n---\nx\n',
+    "a key all in escapes": '---\n"\\x65\\x78\\x70\\x69\\x72\\x65\\x73": 2020-01-01\n---\nx\n',
+    "a merged mapping": "---\n<<: {derived_from: notes/a}\n---\nx\n",
+    "capital letters": "---\nDerived_From: notes/a\n---\nx\n",
+    "a byte order mark": "\ufeff---\nderived_from: notes/a\n---\nx\n",
+    "an empty line before": "\n---\nderived_from: notes/a\n---\nx\n",
+    "no end": "---\nderived_from: notes/a\nx\n",
+    "another end": "---\nderived_from: notes/a\n...\nx\n",
+    "two last days": "---\nexpires: 2050-01-01\nexpires: 2020-01-01\n---\nx\n",
+}
+
+
+@pytest.mark.parametrize("text", DISGUISED.values(), ids=DISGUISED)
+def test_a_source_that_would_not_be_read_is_refused(lab: Lab, text: str) -> None:
+    """Its author takes the note for derived; without a word it would outlive its source."""
+    with pytest.raises(Refused, match=r"derived_from:|expires:"):
+        lab.memory.write(D, text)
+
+
+def test_words_of_the_body_are_no_source(lab: Lab) -> None:
+    texts = ("---\n\nderived_from: notes/a is what a front matter says\n", "# expires: never\n",
+             "---\ntitle: x\n---\nderived_from: notes/a\n", "---\ntitle: what expires, and derived_from\n---\nx\n",
+             "---\nscope:\n  tag: [expires]\n---\nx\n")  # fmt: skip
+    for place, text in enumerate(texts):
+        assert lab.memory.write(f"notes/{place}.md", text)["status"] == "candidate", text
