@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perpetual_lineage.derivation import today
-from perpetual_lineage.folding import NoteState, state_of
+from perpetual_lineage.folding import NoteState, state_of, states_above
 
 if TYPE_CHECKING:
     from perpetual_lineage.index import Connection
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["MOST", "Lost", "below", "follows", "is_over", "lost", "spared"]
 
 MOST = 10_000  # notes of one lineage that are looked at
+_ABOVE = (  # the notes that are asked about, and all that they derive from
+    "WITH RECURSIVE above (path) AS (SELECT value FROM json_each(?) UNION "
+    "SELECT source FROM edges JOIN above ON edges.path = above.path LIMIT ?) "
+)
+_EDGES = f"{_ABOVE}SELECT above.path, source FROM above LEFT JOIN edges ON edges.path = above.path ORDER BY 1, 2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +63,14 @@ class _Graph:
 
     def take_up(self, starts: Iterable[str]) -> bool:
         """Reads the notes and everything that they derive from; answers whether that is all of it."""
-        waiting = deque(starts)
-        while waiting:
-            path = waiting.popleft()
-            if path in self.sources:
-                continue
-            if len(self.sources) >= MOST:
-                return False
-            rows = self._connection.execute("SELECT source FROM edges WHERE path = ? ORDER BY source", (path,))
-            self.sources[path] = [source for (source,) in rows]
-            for source in self.sources[path]:
+        asked = (json.dumps([*starts]), MOST + 1)
+        for path, source in self._connection.execute(_EDGES, asked):
+            known = self.sources.setdefault(path, [])
+            if source is not None:
+                known.append(source)
                 self.derived.setdefault(source, []).append(path)
-            waiting.extend(self.sources[path])
-        return True
+        self._states |= {state.path: state for state in states_above(self._connection, _ABOVE, asked)}
+        return len(self.sources) <= MOST
 
     def spread(self, taken: str | None = None, at: int = 0, *, spares: bool = True) -> dict[str, Lost]:
         """Returns the notes that have lost their ground.

@@ -8,7 +8,7 @@ nor one whose undecided trial expired; a note that is quarantined for its source
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from perpetual.api import Event, Note
     from perpetual_lineage.index import Connection
 
-__all__ = ["EXPIRY", "KEPT", "LINEAGE", "TABLES", "NoteState", "fold", "start", "state_of"]
+__all__ = ["EXPIRY", "KEPT", "LINEAGE", "TABLES", "NoteState", "fold", "start", "state_of", "states_above"]
 
 LINEAGE, EXPIRY = "perpetual-lab/lineage", "perpetual-lab/expiry"  # as the reasons of decisions name the stages
 KEPT = "lineage.kept"
@@ -84,6 +84,13 @@ def state_of(connection: Connection, path: str) -> NoteState | None:
     """Returns what is known of a note."""
     row = connection.execute(_GET, (path,)).fetchone()
     return None if row is None else NoteState(*row)
+
+
+def states_above(connection: Connection, above: str, asked: tuple[object, ...]) -> Iterator[NoteState]:
+    """Yields what is known of the notes of a common table `above`."""
+    columns = ", ".join(f"notes.{name}" for name in _COLUMNS)
+    for row in connection.execute(f"{above}SELECT {columns} FROM above JOIN notes ON notes.path = above.path", asked):
+        yield NoteState(*row)
 
 
 def start(lab: Lab, connection: Connection) -> None:
@@ -165,7 +172,7 @@ def _hide(known: NoteState, event: Event) -> None:
     if restored is not None:
         while shown and shown[-1][0] != restored:
             shown.pop()
-        # Of a record whose promotion is not among its events no more is known than that a version is shown.
+        # Of a record whose promotion is not among its events all that is known is that a version is shown.
         _, known.promoted, known.vouched, known.vouched_day = shown[-1] if shown else (restored, 1, 0, "")
     elif known.promoted == known.seq or event.payload.get("was") == "promoted":
         known.promoted, shown = 0, []
