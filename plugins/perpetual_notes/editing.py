@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from perpetual.api import Conflict, PerpetualError, Refused, UsageError, printable
+from perpetual.toolkit.confined import UnsafePath, read_bytes
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["change", "edited"]
 
 A = TypeVar("A")
+_LARGEST_BYTES = 4 * 1024 * 1024  # of what an editor left; a note is smaller, and says so itself
 
 
 def change(lab: Lab, path: str, message: str | None) -> MemoryWrite | None:
@@ -53,10 +56,26 @@ def edited(before: str, apply: Callable[[str], A], *, name: str) -> A | None:
     try:
         answer = _until_taken(path, before, apply)
     except PerpetualError as problem:
-        raise _kept(problem, path) from problem
-    path.unlink(missing_ok=True)
-    folder.rmdir()
+        if _is_typed(path, before):
+            raise _kept(problem, path) from problem
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    except (click.Abort, KeyboardInterrupt):
+        if _is_typed(path, before):
+            click.echo(f"your text is kept in {path}", err=True)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)  # of the editor's backups too
     return answer
+
+
+def _is_typed(path: Path, before: str) -> bool:
+    """Returns whether there is a file that is not the text as it was."""
+    try:
+        return read_bytes(path, limit=_LARGEST_BYTES) != before.encode()
+    except UnsafePath:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _until_taken(path: Path, before: str, apply: Callable[[str], A]) -> A | None:
@@ -84,9 +103,16 @@ def _open(path: Path) -> None:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
+        text = read_bytes(path, limit=_LARGEST_BYTES).decode("utf-8").replace("\r\n", "\n")
+    except OSError as problem:  # UnsafePath among them: a link, a folder, a pipe, or a file without an end
+        raise UsageError(
+            f"the editor left no text file at {path}: {problem.strerror}", hint="save it there"
+        ) from problem
+    except UnicodeDecodeError as problem:
         raise UsageError(f"{path} cannot be read as UTF-8 text", hint="save it as UTF-8") from problem
+    if "\0" in text:
+        raise UsageError(f"{path} is no text: it has a null character", hint="save it as UTF-8 text")
+    return text
 
 
 def _kept(problem: PerpetualError, path: Path) -> PerpetualError:

@@ -155,3 +155,62 @@ def test_a_saved_text_that_is_no_utf_8_is_kept(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(Exception, match="UTF-8") as raised:
         editing.edited("text", str, name="a.md")
     assert _kept(str(getattr(raised.value, "hint", ""))).read_bytes() == b"\xff\xfe"
+
+
+HOSTILE: dict[str, tuple[str, str, bool]] = {  # the editor, what is said, and whether a text is kept
+    "it fails": ("exit 3", "Editing failed", False),
+    "it fails after a change": ('echo more >> "$1"; exit 1', "Editing failed", True),
+    "it removes the file": ('rm "$1"', "left no text file", False),
+    "it leaves a folder": ('rm "$1"; mkdir "$1"', "left no text file", False),
+    "it leaves a link": ('rm "$1"; ln -s /etc/hosts "$1"', "left no text file", True),
+    "it leaves a pipe": ('rm "$1"; mkfifo "$1"', "left no text file", False),
+    "it leaves a file without an end": ('rm "$1"; ln -s /dev/zero "$1"', "left no text file", False),
+    "it writes bytes": ("printf '\\377\\376' > \"$1\"", "cannot be read as UTF-8", True),
+    "it writes a null": ("printf 'a\\000b' > \"$1\"", "a null character", True),
+    "it writes too much": ('head -c 400000 /dev/zero | tr "\\0" x > "$1"', "larger than 256 KiB", True),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_an_editor_that_fails_changes_nothing_and_loses_no_text(
+    name: str, note: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    script, words, is_kept = HOSTILE[name]
+    editor = tmp_path / "editor"
+    editor.write_text(f"#!/bin/sh\n{script}\n")
+    editor.chmod(0o700)
+    for variable, value in (("VISUAL", str(editor)), ("EDITOR", str(editor)), ("TMPDIR", str(tmp_path))):
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setattr(command, "_is_terminal", lambda _: True)
+    monkeypatch.setattr(click, "confirm", lambda *_, **__: False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert run(["memory", "edit", note]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert ("your text is kept in" in said) is is_kept
+    assert bool([*tmp_path.glob("perpetual-note-*")]) is is_kept
+    with Lab.open(project) as lab:
+        assert lab.memory.read(note) == "# Depth\nhelps\n"
+
+
+def test_an_emptied_note_is_left_as_it_was(
+    at_terminal: Callable[..., None], note: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at_terminal(lambda text: " \n")
+    assert run(["memory", "edit", note]) == 0
+    assert "is unchanged" in capsys.readouterr().err
+    with Lab.open(project) as lab:
+        assert lab.memory.read(note) == "# Depth\nhelps\n"
+
+
+def test_a_text_is_named_where_the_question_is_interrupted(
+    at_terminal: Callable[..., None], note: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def abort(*_: object, **__: object) -> bool:
+        raise click.Abort
+
+    at_terminal(lambda text: "x" * 300_000)
+    monkeypatch.setattr(click, "confirm", abort)
+    assert run(["memory", "edit", note]) != 0
+    assert _kept(capsys.readouterr().err).read_text("utf-8") == "x" * 300_000
