@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from perpetual_immune.rules.context import bounded, described, own_setting, told_to_run, warned
 from perpetual_immune.rules.hit import STRONG, Hit, fold, negated, reported
+from perpetual_immune.rules.said import only_what_is_said
 from perpetual_immune.rules.shell import base_name
 from perpetual_immune.rules.sieve import Sieves
 from perpetual_immune.rules.verdicts import PROGRAMS as JUDGED
@@ -178,6 +179,7 @@ def _triggered(text: str) -> bool:
     return signs and _TRIGGER_SIGN.search(text) is not None
 
 
+@only_what_is_said
 def find(text: str) -> Iterator[Hit]:
     """Commands of `text` that should not be kept, each weighted by what it does and by where it stands."""
     if not _triggered(text):

@@ -49,7 +49,7 @@ _ALL_S = r"(?:all|any|every|of|the|your|my|these|those|other){0,4}"
 # What manuals say of settings and queues: "override the default configuration", "cancel the current request".
 _TOO_USUAL = (
     rf"(?:overrid(?:e|ing)|overwrite|discard|skip|drop|cancel|omit|erase|dismiss) {_ALL}(?:previous|prior|existing|original|initial|current|past|old|other|default|given) "
-    r"(?:\w+ ){0,2}(?:configurations?|contexts?|text|inputs?|content|training|messages?|requests?|tasks?|questions?|information|conversations?)\b"
+    r"(?:\w+ ){0,2}(?:config(?:uration)?s?|settings?|values?|options?|parameters?|behaviou?rs?|arguments?|contexts?|text|inputs?|content|training|messages?|requests?|tasks?|questions?|information|conversations?)\b"
     r"|(?:ignore|disregard|forget|skip|overlook|discard) my (?:previous|prior|earlier|last|other|old|first|original) (?:\w+ )?(?:messages?|e-?mails?|questions?|comments?|requests?|notes?|text|information|inputs?)\b"
 )
 _SECRET_TEXT = r"(?:system|initial|original|hidden|secret|internal|developer|full|starting|first|base|core|confidential|pre-?|private|underlying|entire|complete|above)"

@@ -20,6 +20,7 @@ from perpetual_immune.rules.languages import (
 )
 from perpetual_immune.rules.mention import MARKUP, as_markup, mentioned
 from perpetual_immune.rules.needles import Rule
+from perpetual_immune.rules.said import only_what_is_said
 from perpetual_immune.rules.tongues import spoken
 
 _NEGATABLE = frozenset({"override", "disclosure", "exfiltration", "coercion", "hidden", "limits", "guard"})
@@ -31,6 +32,7 @@ _NAMED_PERSONA = re.compile(
 _PER_PATTERN = 8
 
 
+@only_what_is_said
 def find(text: str, *, squeezed: bool = False) -> Iterator[Hit]:
     """Yields evidence of instructions aimed at a reader of the memory."""
     low = fold(text)

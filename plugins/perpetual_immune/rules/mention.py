@@ -47,7 +47,7 @@ _TOLD = re.compile(
 """What the words before a match say of somebody else's deeds, in the past or as a habit."""
 _WORKERS = re.compile(r"\b(?:annotators?|annotation guidelines|raters?|labell?ers?|crowd ?workers?|participants?)\b")
 """People whom studies instruct."""
-_CITING = re.compile(
+CITING = re.compile(
     r"\b(?:phrases?|strings?|sentences?|payloads?|prompts?|lines?|words?|texts?|titles?|titled|called|named|such as|like|e\.g|for (?:example|instance)|ones?|requests?|instructions?|claims?|lessons?|messages?|commands?|queries"
     r"|said|says|saying|reads?|reading|wrote|asked|asking|contain(?:s|ed|ing)?|included|including|variants?|play|injections?|attacks?|examples?|input|variations?|comments?|orders?|leaking with|hijacking with|satz|sätze|phrase|frase|фраз\w|строк\w)[\s:,(]{0,3}$|\s\($"
 )
@@ -84,7 +84,7 @@ def cited(low: str, start: int, end: int) -> bool:
         if any(char in inside for char in closing if char != "'"):
             continue
         after = low[end - 1 : end + _QUOTATION_CHARS]
-        if any(char in after for char in closing) and _CITING.search(before[max(0, opening - 40) : opening]):
+        if any(char in after for char in closing) and CITING.search(before[max(0, opening - 40) : opening]):
             return True
     return False
 

@@ -15,6 +15,7 @@ from perpetual_immune.rules.context import bounded, described, of_tests, own_set
 from perpetual_immune.rules.hit import Hit, fold, negated, pattern, reported
 from perpetual_immune.rules.index import numbered
 from perpetual_immune.rules.needles import Rule
+from perpetual_immune.rules.said import only_what_is_said
 
 _SOCKET = pattern(
     r"socket\.socket\(|TCPSocket|fsockopen|IO::Socket|use Socket|net\.Socket|net\.connect|new Socket\(|Net\.Sockets\.TCPClient|TCPClient\(|/inet/tcp/"
@@ -299,6 +300,7 @@ def _documented(low: str, family: str, start: int, end: int) -> float:
     return 1.0 if known and warned(low, start, end) else 0.0
 
 
+@only_what_is_said
 def find(text: str) -> Iterator[Hit]:
     """Yields payload signatures in `text`; mentioned ones weigh less."""
     low = fold(text)

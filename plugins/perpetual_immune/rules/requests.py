@@ -16,6 +16,7 @@ from perpetual_immune.rules.context import governed, purpose, staged
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, phrase, reported
 from perpetual_immune.rules.index import numbered
 from perpetual_immune.rules.needles import Rule
+from perpetual_immune.rules.said import only_what_is_said
 
 _ORDER = (
     r"(?:^|[\n.!?:;>\])\"'*] {0,3}|\b(?:please|now|then|must|should|shall|and|to|also|you|just|first|next|immediately|silently|always|can|could|will|instead|simply|quietly|"
@@ -256,6 +257,7 @@ _ERRAND_INDEX = numbered([row[3] for row in ERRANDS])
 _ORDER_BEFORE = re.compile(_ORDER.replace(r"(?:^|", r"(?:\A|") + r"$")
 
 
+@only_what_is_said
 def find(text: str) -> Iterator[Hit]:
     """Orders in prose to misuse a tool."""
     low = fold(text)

@@ -17,6 +17,7 @@ from perpetual_immune.rules.hit import Hit, about_security, fold, negated, patte
 from perpetual_immune.rules.index import numbered
 from perpetual_immune.rules.literals import literal_answers
 from perpetual_immune.rules.needles import Rule
+from perpetual_immune.rules.said import only_what_is_said
 from perpetual_immune.rules.tampering import tampering
 
 LITERAL_POINTS_REJECT = 2.9
@@ -351,6 +352,7 @@ _MEASURED = numbered([_MEASURES])
 _CODE_INDEX = numbered([row[2] for row in TAMPERING_CODE])
 
 
+@only_what_is_said
 def find(text: str) -> Iterator[Hit]:
     """Yields evidence that the memory wants to change how something is scored instead of what it scores."""
     low = fold(text)
