@@ -26,10 +26,15 @@ from perpetual_immune.rules.tongues import spoken
 _NEGATABLE = frozenset({"override", "disclosure", "exfiltration", "coercion", "hidden", "limits", "guard"})
 
 
+# ruff: noqa: E501 - a pattern is only readable whole
 _NAMED_PERSONA = re.compile(
     r"\bDAN\b[^.\n]{0,40}\b(?:can|will|is|has|must|does|would|never|answers?|responds?)\b|\b(?!Chat|Instruct|Open|Auto|Mini|Nano|Bio|Distil)[A-Z]\w{1,12}GPT\b"
 )
 _PER_PATTERN = 8
+_INDICATIVE = re.compile(
+    r"(?:(?:^|[.!?;,:(] |\b(?:and|that|if|when|while|because|all|any|both|most|some|many|few|\d+|t|k|n|of) )(?:the |our |these |those |other |all |some )?(?:\w{2,14} )?(?!(?:always|this|thus|its|his|as|is|was|has|yes|pls|plus|us|responses?|answers|outputs|tasks|times|cases|requests|instructions|sessions|steps|words|rules|messages|users|agents|assistants|models|bots|ais|llms)\b)[a-z]{3,14}s|\bthey|\bwe) \Z"
+)
+"""A subject in the plural before a verb, which is no order then: "any two shares reveal the secret"."""
 
 
 @only_what_is_said
@@ -54,6 +59,8 @@ def find(text: str, *, squeezed: bool = False) -> Iterator[Hit]:
             if rule.family in _NEGATABLE and negated(low, match.start()):
                 continue
             start, end = match.span()
+            if rule.family in _NEGATABLE and _INDICATIVE.search(low[max(0, start - 48) : start]):
+                continue
             lowered = discussed + (0.0 if rule.absolute else mentioned(low, start, end))
             if rule.rule in MARKUP and as_markup(low, start, end):
                 lowered += 2.0

@@ -40,8 +40,9 @@ _FIELD = re.compile(
 """Before a value of a record, which is no quotation."""
 _LABELLED = re.compile(r"\n[ \t-]{0,8}[a-z]{2,16}: ?\Z")
 """Before all of a line that is a value."""
+_LOGGED = re.compile(r"\n\W{0,3}\d{2,4}[-/:.]\d{2}[-/:. ]\d{2}[^\n]{0,120}\Z")
 _ORDERED = re.compile(
-    r"(?:^|[.!?:;,(\n\u2014-]\s{0,3}|\b(?:and|then|please|must|should|to|always|just|only|now|or|instead|you|shall|will|by|simply|immediately|first) )"
+    r"(?:^|[.!?:;,(\n\u2014-]\s{0,3}|\b(?:and|then|please|must|should|to|always|just|only|now|or|instead|you|shall|will|by|simply|immediately|first|also|kindly) )"
     r"(?:say|print|reply|respond|answer|write|output|emit|repeat|type|run|execute|enter|call|send|state|include|add|append|prepend|put|insert|replace|change|swap|edit|switch|tell|start|begin|end|finish|use|open|set|echo|display|return|recommend|mark|label|follow|obey|do|saying|outputting|printing|replying|responding|decode|translate|remember|store|save|paste|post)\b[^\"“«„`]{0,48}\Z"
 )
 _CITES = re.compile(
@@ -61,7 +62,7 @@ _OBEYED = re.compile(
 """After a quotation that is to be obeyed."""
 _FORBIDDEN_BEFORE = re.compile(r"(?:n't|not|never|cannot|no|refuses? to|without)\W{1,2}(?:\w{1,12} ){0,2}\Z")
 _FRAME = re.compile(
-    r"\b(?:red[ -]?team\w*|post-?mortems?|incidents?|lectures?|lessons?|slides?|courses?|quiz|exam|rubric|grading (?:guide|policy|instructions)|annotat\w+|handbook|training material|awareness|threat model\w*|threat hunt\w*|detection|runbook|playbook|siem|edr|telemetry|forensics?|ctf|writeup|honeypot|changelog|regression|test (?:set|cases?|names|documents?|page)|tested|benchmark|datasets?|corpus|papers?|et al|filter|scanner|classifier|detector|linter|scams?|fraud\w*|phish\w*|prompt.?injections?|jailbreak\w*|attack(?:s|ers?)?|intruders?|security (?:news|course|finding|review)|refus(?:es|ed)|mitigations?|vulnerab\w+|red flags?|regex|exercises?|homework|students?|worksheet|seminar|workshop|textbook|tutorial|explain why|closed|won.t fix|wontfix|release notes|bug|demo|audit|test protocol|trap page|reward hack\w*|deception|cheat\w*|postfach|warn(?:s|ed|ing)|kurs|cours|curso|corso|formaci[óo]n|schulung\w*|angriff\w*|attaque\w*|ataques?|attacc\w+|фильтр\w*|атак\w*)\b|培训|研修|攻击|授業|典型|攻撃|注入|インジェクション|공격|교육"
+    r"\b(?:red[ -]?team\w*|post-?mortems?|incidents?|lectures?|lessons?|slides?|courses?|quiz|exam|rubric|grading (?:guide|policy|instructions)|annotat\w+|handbook|training material|awareness|threat model\w*|threat hunt\w*|detection|runbook|playbook|siem|edr|telemetry|forensics?|ctf|writeup|honeypot|changelog|regression|test (?:set|cases?|names|documents?|page)|tested|benchmark|datasets?|corpus|papers?|et al|filter|scanner|classifier|detector|linter|scams?|fraud\w*|phish\w*|prompt.?injections?|jailbreak\w*|attack(?:s|ers?)?|intruders?|security (?:news|course|finding|review)|refus(?:es|ed)|mitigations?|vulnerab\w+|red flags?|regex|exercises?|homework|students?|worksheet|seminar|workshop|textbook|tutorial|explain why|closed (?:as|\()|won.t fix|wontfix|release notes|demo|audit|test protocol|trap page|reward hack\w*|deception|cheat\w*|postfach|warn(?:s|ed|ing)|kurs|cours|curso|corso|formaci[óo]n|schulung\w*|angriff\w*|attaque\w*|ataques?|attacc\w+|фильтр\w*|атак\w*)\b|培训|研修|攻击|授業|典型|攻撃|注入|インジェクション|공격|교육"
 )
 _CALLS_READER = re.compile(
     r"\b(?:you are (?:now|no longer|hereby|to|an? (?:ai|assistant|agent|model))|you (?:must|shall|have to|are required|will now)|your (?:instructions|system prompt|guidelines|operator|user|owner|task|safety|new|real|true|original|memory|notes)|dear (?:ai|assistant|agent|model|llm)|(?:assistants?|agents?|models?|ai|llms?|bots?)(?: \w+)? (?:reading|processing|parsing|summari[sz]ing|that reads?|which reads?|handling|indexing) (?:this|these|it)|(?:note|message|instructions?|notice|hint|reminder|attention|for|to) (?:to |for )?(?:the |all |any |every |an |you |your )?(?:ai|llm|language model|assistants?|agents?|chat ?bots?)\b(?: \w+){0,2}[:,]|from now on|henceforth|ignore (?:all|your|any|every|previous|prior|the (?:above|previous|user))|disregard (?:all|your|any|the|previous)|forget (?:all|your|everything|the (?:above|previous)))\b|(?:^|[.!?:;\n]\s{0,3}|\b(?:so|now|ok|okay|and|hey|hello) )(?:assistant|agent|ai|model|bot|chat ?bot|copilot|claude|gpt)s?[,:] "
@@ -94,6 +95,12 @@ _AND_YET = re.compile(
 _SENTENCE_END = re.compile(r"[.!?](?=[\s\"”»)]|\Z)|\n")
 
 # Warnings: who writes so is a swindler
+_OF_MANIPULATION = re.compile(
+    r"\b(?:responses?|answers?|sentences?|texts?|submissions?|papers?|passages?|strings?|notes?|entries|candidates?|authors?|lines?|phrases?|memories|memory|records?) (?:that|which|who) (?:(?:directly|openly|only|try to|tries to|tried to) )?(?:addresse?s?|addressed|asks?|asked|begs?|speaks? to|flatters?|instructs?|pleads?|appeals? to|praises?|talks? to|orders?|tells?) (?:for |the |an? |any |its |their |our )?(?:\w+ )?(?:judges?|graders?|reviewers?|raters?|evaluators?|markers?|examiners?|marks?|points|scores?|grades?|agents?|assistants?|models?|readers?|llms?|bots?|themselves|itself|ai)\b"
+)
+_OF_JUDGES = re.compile(
+    r"\b(?:our|the|an?|llm|each|every|some|both|most|small|cheap|human) (?:[\w-]+ )?(?:judges?|graders?|raters?|reviewers?|evaluators?|judge models?) (?:\w+ly )?(?:uses?|sees?|saw|prefers?|preferred|(?:does|do|did)(?:n't| not) see|gets?|reads?|compares?|compared|returns?|outputs?|repeats?|looks? up|disagrees?|disagreed|agrees? with|differs?|overrates?|favou?rs?)\b"
+)
 _IS_FRAUD = re.compile(
     r"\b(?:is|are) (?:(?:nearly|almost|very|most|always|likely|probably|usually|certainly|a|an|the|typical|classic|well-known|common|clear|sure|every|not from|never from) ){0,4}(?:scams?|frauds?|fraudulent|phish\w*|swindle\w*|traps?|tricks?|attacks?|fake|injections?|red flags?|sign of|warning signs?|spam|hoax|clickfix|social engineering)\b|\b(?:should|must|please|just|then)?,? ?(?:hang up|close it|end the call|report it|delete it|call (?:us|back|your bank)|do not (?:reply|answer|pay)|don't (?:reply|answer|pay))\b|\bred flags?\b|\b(?:banks?|we|police|authorities|our \w+) (?:will )?never asks?\b"
 )
@@ -108,7 +115,7 @@ _SIGN_OF = re.compile(
 )
 
 _QUESTION = re.compile(
-    r"\b(?:why|how often|how|when|where|what happens (?:if|when)|whether|which of \w+ \w+)?,? ?(?:does|do|did|should|can|could|would|will|is|are|may|must) (?:my|our|the|an?|your|it|they|we|this|that|these|any|human|other) ?(?:[\w-]+ )?(?:bots?|agents?|assistants?|models?|judges?|reviewers?|graders?|people|users?|students?|it|they|we)? ?\b[^.!?\n]{2,120}\?"
+    r"\b(?:why|how often|how|when|where|what happens (?:if|when)|whether|which of \w+ \w+)?,? ?(?:does|do|did|should|can|could|would|will|is|are|may|must) (?:(?:my|our|the|an?|any|human|other) (?:[\w-]+ )?)?(?:bots?|agents?|assistants?|models?|judges?|reviewers?|graders?|people|users?|students?|it|they|we|i) [^.!?\n]{2,120}\?"
 )
 _BY_HAND = re.compile(
     r"(?:^|[.!?:\n]\s{0,3})to [^.,!?\n]{4,80}(?:,| you) (?:just |simply |first )?(?:hold|press|push|slide|tap|insert|twist|pull|will need|need|must hold|have to hold|must press)\b"
@@ -183,6 +190,8 @@ def _cited(low: str, outside: str, quotations: list[tuple[int, int]]) -> Iterato
             continue
         if _LABELLED.search("\n" * (start <= len(lead)) + lead) is not None and low[end : end + 2].strip(",.") == "":
             continue
+        if _LOGGED.search("\n" * (start <= _BEFORE_CHARS) + low[max(0, start - _BEFORE_CHARS) : start]) is not None:
+            continue
         if not _SEVERAL_WORDS.search(low, start, end):
             continue
         ordered = _ORDERED.search(before)
@@ -238,4 +247,11 @@ def _asked(outside: str) -> Iterator[tuple[int, int]]:
         yield from (match.span() for match in pattern.finditer(outside))
 
 
-_PARTS = (_reported, _prohibited, _warned, _signs, _asked)
+def _judged(outside: str) -> Iterator[tuple[int, int]]:
+    for pattern in (_OF_MANIPULATION, _OF_JUDGES):
+        for match in pattern.finditer(outside):
+            before, _ = _sentence(outside, match.start(), match.end())
+            yield match.start() - len(before), _end_of_sentence(outside, match.end())
+
+
+_PARTS = (_judged, _reported, _prohibited, _warned, _signs, _asked)

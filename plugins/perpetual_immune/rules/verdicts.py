@@ -437,7 +437,7 @@ def _misc(command: Command) -> Iterator[Verdict]:
     elif program in ("insmod", "kexec") or (program == "sysctl" and "-w" in command.args and "randomize_va" in joined):
         yield "kernel-change", "privilege", 2.0
     elif program in ("shutdown", "poweroff", "halt", "reboot", "init") and (program != "init" or joined in ("0", "6")):
-        yield "shutdown", "destruction", 2.0
+        yield "shutdown", "destruction", 1.0 if program == "reboot" else 2.0
     elif program in ("kill", "killall", "pkill") and re.search(r"-(?:9|KILL|SIGKILL) -1\b|-9 1$", joined):
         yield "kill-everything", "destruction", 3.0
     elif program == "mv" and (
