@@ -42,7 +42,7 @@ _LABELLED = re.compile(r"\n[ \t-]{0,8}[a-z]{2,16}: ?\Z")
 """Before all of a line that is a value."""
 _LOGGED = re.compile(r"\n\W{0,3}\d{2,4}[-/:.]\d{2}[-/:. ]\d{2}[^\n]{0,120}\Z")
 _ORDERED = re.compile(
-    r"(?:^|[.!?:;,(\n\u2014-]\s{0,3}|\b(?:and|then|please|must|should|to|always|just|only|now|or|instead|you|shall|will|by|simply|immediately|first|also|kindly) )"
+    r"(?:^\s{0,3}|[.!?:;,(\n\u2014-]\s{0,3}|\b(?:and|then|please|must|should|to|always|just|only|now|or|instead|you|shall|will|by|simply|immediately|first|also|kindly) )"
     r"(?:say|print|reply|respond|answer|write|output|emit|repeat|type|run|execute|enter|call|send|state|include|add|append|prepend|put|insert|replace|change|swap|edit|switch|tell|start|begin|end|finish|use|open|set|echo|display|return|recommend|mark|label|follow|obey|do|saying|outputting|printing|replying|responding|decode|translate|remember|store|save|paste|post)\b[^\"“«„`]{0,48}\Z"
 )
 _CITES = re.compile(
@@ -71,12 +71,13 @@ _CALLS_READER = re.compile(
 # What third parties said and did
 _THIRD = (
     r"(?:attackers?|adversar(?:y|ies)|intruders?|hackers?|scammers?|fraudsters?|criminals?|thie(?:f|ves)|crooks?|impostors?|spammers?|malware|worm|virus|ransomware|payloads?|solvers?|red[ -]?team(?:ers?)?|testers?|students?|candidates?|visitors?|players?|annotators?|authors?|callers?|senders?|strangers?|he|she|they|someone|somebody|one of (?:us|them|the \w+)"
-    r"|(?:(?:an?|the|that|one|some|many|several|two|three|four|six|another|each|hidden|planted|poisoned|malicious|fake|forged|whose|plugin'?s|tool'?s|page'?s|retrieved|injected) )(?:[\w-]+ ){0,3}(?:tickets?|mails?|e-?mails?|messages?|letters?|pages?|websites?|sites?|documents?|pdfs?|readmes?|comments?|notes?|invit(?:e|ation)s?|descriptions?|events?|reviews?|posts?|prompts?|plugins?|tools?|images?|items?|listings?|texts?|sms|samples?|snippets?|examples?|stor(?:y|ies)|papers?|answers?|submissions?|memor(?:y|ies)|candidate memory|jobs?|scripts?|versions?|voice))"
+    r"|(?:(?:an?|the|that|one|some|many|several|two|three|four|six|another|each|hidden|planted|poisoned|malicious|fake|forged|whose|plugin'?s|tool'?s|page'?s|retrieved|injected) )(?:[\w-]+ ){0,3}(?:tickets?|mails?|e-?mails?|messages?|letters?|pages?|websites?|sites?|documents?|pdfs?|readmes?|comments?|notes?|invit(?:e|ation)s?|descriptions?|events?|reviews?|posts?|prompts?|plugins?|tools?|images?|items?|listings?|texts?|sms|samples?|snippets?|examples?|stor(?:y|ies)|papers?|answers?|submissions?|memor(?:y|ies)|candidate memory|jobs?|scripts?|versions?|voice|runbooks?|manuals?|wikis?|guides?|posters?|instructions?|checklists?|slides?))"
 )
 _HEARER = r"(?:the|our|their|its|his|her|a|an|one|all|later|other|some|any|two|three|both|each|every|models?|agents?|assistants?|bots?|people|staff|users|customers|readers|him|them|us|me|it|my)"
 _REPORTS = r"(?:told|asked|instruct(?:ed|s|ing)?|order(?:ed|s|ing)|trick(?:ed|s|ing)|convinc(?:ed|es|ing)|persuad(?:ed|es|ing)|caus(?:ed|es|ing)|urg(?:ed|es|ing)|command(?:ed|s|ing)|request(?:ed|s|ing)|begg(?:ed|ing)|begs|wants|wanted|tells|telling|asks|asking|got|gets|made|led|tempt(?:ed|s)|invit(?:ed|es))"
 _REPORT = re.compile(
-    rf"\b{_THIRD}(?:,? (?:then|also|had|has|have|that|which|who|first|once|later|only|in \w+(?: \w+)?|on \w+(?: \w+)?|from \w+(?: \w+)?|with \w+ \w+|pretended to be [\w ]{{2,30}} and|claimed [\w '-]{{2,60}} and)){{0,3}} {_REPORTS} (?:for|that|{_HEARER})\b(?! you\b)"
+    rf"\b{_THIRD}(?:,? (?:then|also|had|has|have|that|which|who|first|once|later|only|in \w+(?: \w+)?|on \w+(?: \w+)?|from \w+(?: \w+)?|with \w+ \w+|pretended to be [\w ]{{2,30}} and|claimed [\w '-]{{2,60}} and)){{0,3}} {_REPORTS} (?:(?:for|that|{_HEARER})\b(?! you\b)|(?!you\b)[\w-]+ (?:[\w-]+ )?to\b)"
+    r"|(?:^|[.!?;:\n]\s{0,3}|\b(?:when|if|once|was|were|being|after being) )(?:asked|told|ordered|instructed|urged|begged|prompted|tricked) to (?=[^.!?\n]{4,100}, (?:it|they|he|she|the|all|most|none|our|no|\d+|every|one|two|three)\b)"
     r"|\b[a-z]{3,16}s (?:\w+ly )?(?:ask|tell|order|instruct|want|urge|make|get|push|lead|trick) (?:the|a|an|our|their|one) (?:[\w-]+ )?(?:models?|agents?|assistants?|bots?|llms?|judges?|graders?)\b"
     r"|\b(?:[\w-]+ )?(?:prompts?|rubrics?|templates?) (?:asks?|tells?|orders?|instructs?) (?:the|a|an|our) (?:[\w-]+ )?(?:models?|judges?|graders?|raters?|llms?)\b"
 )
@@ -95,6 +96,12 @@ _AND_YET = re.compile(
 _SENTENCE_END = re.compile(r"[.!?](?=[\s\"”»)]|\Z)|\n")
 
 # Warnings: who writes so is a swindler
+_CHEATING = re.compile(
+    r"\b(?:submissions?|entr(?:y|ies)|teams?|participants?|runs?|candidates?|papers?|baselines?|repos?|solutions?|students?|policies|agents?|models?|competitors?|authors?) (?:that|which|who) \w+"
+)
+_CONDEMNED = re.compile(
+    r"\b(?:cheat\w*|removed|disqualif\w+|banned|withdrawn|excluded|retracted|not count\w*|count\w* as (?:failures?|failed|zero)|frauds?|misconduct|rejected|caught|disallowed|not allowed|void|invalid)\b"
+)
 _OF_MANIPULATION = re.compile(
     r"\b(?:responses?|answers?|sentences?|texts?|submissions?|papers?|passages?|strings?|notes?|entries|candidates?|authors?|lines?|phrases?|memories|memory|records?) (?:that|which|who) (?:(?:directly|openly|only|try to|tries to|tried to) )?(?:addresse?s?|addressed|asks?|asked|begs?|speaks? to|flatters?|instructs?|pleads?|appeals? to|praises?|talks? to|orders?|tells?) (?:for |the |an? |any |its |their |our )?(?:\w+ )?(?:judges?|graders?|reviewers?|raters?|evaluators?|markers?|examiners?|marks?|points|scores?|grades?|agents?|assistants?|models?|readers?|llms?|bots?|themselves|itself|ai)\b"
 )
@@ -227,6 +234,11 @@ def _prohibited(outside: str) -> Iterator[tuple[int, int]]:
 
 
 def _warned(outside: str) -> Iterator[tuple[int, int]]:
+    for match in _CHEATING.finditer(outside):
+        end = _end_of_sentence(outside, match.end())
+        following = _end_of_sentence(outside, min(len(outside), end + 1))
+        if _CONDEMNED.search(outside, max(0, match.start() - 60), following) is not None:
+            yield match.start(), end
     for match in _SUSPECT.finditer(outside):
         end = _end_of_sentence(outside, match.end())
         following = _end_of_sentence(outside, min(len(outside), end + 1))
