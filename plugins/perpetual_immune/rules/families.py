@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from perpetual_immune.rules import address
+from perpetual_immune.rules import address, loyalty
 from perpetual_immune.rules.hit import pattern, phrase, squeezed
 from perpetual_immune.rules.index import Index
 from perpetual_immune.rules.needles import Rule
@@ -111,7 +111,7 @@ def _rows() -> Iterator[tuple[str, str, float, str, str | None, bool]]:
         "override-cancelled",
         "override",
         3.0,
-        rf"\b(?:previous|prior|earlier|above|original|old|existing|initial|system|current|preceding)(?: \w+){{0,2}} {_INSTRUCTION} (?:(?:is|are|has been|have been|was|were|should be|must be|will be) )?(?:now )?(?:hereby )?(?:cancel?led|void|deprecated|superseded|suspended|revoked|obsolete|invalid|outdated|overridden|over|complete[d]?|lifted|disabled|null|replaced|rescinded|no longer (?:apply|applies|valid|active|in effect))\b",
+        rf"\b(?!(?:old|earlier|existing)(?: \w+)? (?:requests?|tasks?|messages?|text|inputs?|configurations?|content|questions?|information|training|filters?|protocols?|assignments?) (?:is|are|was|were|has been|have been) (?:now )?(?:replaced|deprecated|obsolete|outdated|completed?)\b)(?:previous|prior|earlier|above|original|old|existing|initial|system|current|preceding)(?: \w+){{0,2}} {_INSTRUCTION} (?:(?:is|are|has been|have been|was|were|should be|must be|will be) )?(?:now )?(?:hereby )?(?:cancel?led|void|deprecated|superseded|suspended|revoked|obsolete|invalid|outdated|overridden|over|complete[d]?|lifted|disabled|null|replaced|rescinded|no longer (?:apply|applies|valid|active|in effect))\b",
         None,
         False,
     )
@@ -575,7 +575,10 @@ PATTERNS: tuple[Pattern, ...] = (
         Pattern(rule, family, weight, phrase(plain), _squeezed(plain, None, family))
         for rule, family, weight, plain in ROWS
     ),
-    *(Pattern(rule, family, weight, phrase(plain), None) for rule, family, weight, plain in address.ROWS),
+    *(
+        Pattern(rule, family, weight, phrase(plain), None, rule in loyalty.ABSOLUTE)
+        for rule, family, weight, plain in (*address.ROWS, *loyalty.ROWS)
+    ),
 )
 
 PLAIN = Index((row.plain, row) for row in PATTERNS)

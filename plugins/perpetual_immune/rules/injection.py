@@ -32,7 +32,7 @@ _NAMED_PERSONA = re.compile(
 )
 _PER_PATTERN = 8
 _INDICATIVE = re.compile(
-    r"(?:(?:^|[.!?;,:(] |\b(?:and|that|if|when|while|because|all|any|both|most|some|many|few|\d+|t|k|n|of) )(?:the |our |these |those |other |all |some )?(?:\w{2,14} )?(?!(?:always|this|thus|its|his|as|is|was|has|yes|pls|plus|us|responses?|answers|outputs|tasks|times|cases|requests|instructions|sessions|steps|words|rules|messages|users|agents|assistants|models|bots|ais|llms)\b)[a-z]{3,14}s|\bthey|\bwe) \Z"
+    r"(?:(?:^|[.!?;,:(] |\b(?:and|that|if|when|while|because|all|any|both|most|some|many|few|\d+|t|k|n) )(?:the |our |these |those |other |all |some )?(?:(?!(?:without|for|in|with|to|on|at|under|as|by|from|like|please|plus|per|via|despite|beyond|about|after|before|until|during)\b)\w{2,14} )?(?!(?:sometimes|perhaps|besides|afterwards|nowadays|thanks|details|circumstances|colleagues|guys|folks|friends|always|this|thus|its|his|as|is|was|has|yes|pls|plus|us|responses?|answers|outputs|tasks|times|cases|requests|instructions|sessions|steps|words|rules|messages|users|agents|assistants|models|bots|ais|llms)\b)[a-z]{3,14}s|\bthey|\bwe) \Z"
 )
 """A subject in the plural before a verb, which is no order then: "any two shares reveal the secret"."""
 

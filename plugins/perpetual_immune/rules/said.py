@@ -11,7 +11,8 @@ that calls its reader, or gives it orders outside its quotations, tells of nothi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 
@@ -40,13 +41,24 @@ _FIELD = re.compile(
 """Before a value of a record, which is no quotation."""
 _LABELLED = re.compile(r"\n[ \t-]{0,8}[a-z]{2,16}: ?\Z")
 """Before all of a line that is a value."""
+_ARGUMENT = re.compile(
+    r"(?:^|[\s`|;&(])(?:ssh|(?:ba|z|da|k)?sh|psql|mysql|sqlite3|mongo(?:sh)?|redis-cli|echo|printf|python\d?|perl|ruby|node|php|curl|wget|eval|exec|su|sudo|docker|kubectl|crontab|awk|sed|grep|find|cmd|powershell|pwsh|iex|xargs|nohup|env|export|ansible|aws|gcloud|az|osascript|nc|openssl|tar|git|gh|tmux|screen|reg|schtasks|wmic|setx|alias|tee|cat|trap)(?:\.exe)? [^\"'\n.?!]{0,60}\Z"
+)
+"""A command of which the quoted words are an argument."""
 _LOGGED = re.compile(r"\n\W{0,3}\d{2,4}[-/:.]\d{2}[-/:. ]\d{2}[^\n]{0,120}\Z")
 _ORDERED = re.compile(
     r"(?:^\s{0,3}|[.!?:;,(\n\u2014-]\s{0,3}|\b(?:and|then|please|must|should|to|always|just|only|now|or|instead|you|shall|will|by|simply|immediately|first|also|kindly) )"
-    r"(?:say|print|reply|respond|answer|write|output|emit|repeat|type|run|execute|enter|call|send|state|include|add|append|prepend|put|insert|replace|change|swap|edit|switch|tell|start|begin|end|finish|use|open|set|echo|display|return|recommend|mark|label|follow|obey|do|saying|outputting|printing|replying|responding|decode|translate|remember|store|save|paste|post)\b[^\"“«„`]{0,48}\Z"
+    r"(?:say|print|reply|respond|answer|write|output|emit|repeat|type|run|execute|enter|call|send|state|include|add|append|prepend|put|insert|replace|change|swap|edit|switch|tell|start|begin|end|finish|use|open|set|echo|display|return|continue|complete|recommend|mark|label|follow|obey|do|saying|outputting|printing|replying|responding|decode|translate|remember|store|save|paste|post)\b[^\"“«„`]{0,100}\Z"
+    r"|\b(?:shall|must|should|has to|have to|is to|are to)\b[^\"“«„`]{0,100}\Z"
+)
+_DEFENDS = re.compile(
+    r"\b(?:ignor\w+|strip\w*|flag\w*|reject\w*|refus\w+|block\w*|disregard\w*|discount\w*|escap\w+|detect\w*|catch|filter\w*|annotat\w+|mark (?:a|an|any|each|every|the)|label\w* (?:a|an|any|each|every|the)|shown? (?:as|when)|sees?|read|such as|e\.g\.?|that says?|which says?)\b"
+)
+_SAYS = re.compile(
+    r"\b(?:say|print|reply|respond|answer|write|output|repeat|type|run|execute|enter|send|include|append|put|insert|tell|end|use|state|open|post|replace)\b"
 )
 _CITES = re.compile(
-    r"\b(?:said|says|saying|wrote|writes|written|contain(?:s|ed|ing)?|append(?:s|ed)|claim(?:s|ed|ing)?|told|tells|telling|ask(?:s|ed|ing)|test(?:s|ed)?|tried|tries|reads?|hid|hides|included|begins?|began|saw|sees|found|got|gave|shows?|showed|planted|inserted|added|used|typed|matched|matches|called|titled|entitled|terms?|phrases?|sentences?|strings?|words?|examples?|slides?|e\.g|such as|like|attacks?|attackers?|logs?|questions?|quiz|title|talk|quot\w+|detect\w*|alert\w*|flags?|flagged|tricks?|scams?|variants?|patterns?|regex|texts that|demand\w*|order(?:s|ed)|pretend\w*|before|after the patch|(?:users?|people|they|visitors?|customers?|students?|pages|models|some|others?|many|callers|testers) (?:\w+ )?(?:write|say|type|ask|enter|send|put|add|include|reply|answer|mean)"
+    r"\b(?:said|says|saying|wrote|writes|written|contain(?:s|ed|ing)?|append(?:s|ed)|claim(?:s|ed|ing)?|told|tells|telling|ask(?:s|ed|ing)|test(?:s|ed)?|tried|tries|hid|hides|included|begins?|began|shows?|showed|planted|inserted|typed|matched|matches|called|titled|entitled|terms?|phrases?|sentences?|strings?|words?|examples?|slides?|e\.g|such as|like|attacks?|attackers?|logs?|questions?|quiz|title|talk|quot\w+|detect\w*|alert\w*|flags?|flagged|tricks?|scams?|variants?|patterns?|regex|texts that|demand\w*|ordered|after the patch|(?:users?|people|they|visitors?|customers?|students?|pages|models|some|others?|many|callers|testers) (?:\w+ )?(?:write|say|type|ask|enter|send|put|add|include|reply|answer|mean)"
     r"|dec[íi]a|dice|escrib\w+|escribi\w+|frases?|[ée]cri\w+|expliqu\w+|satz|s[äa]tze|schreib\w+|schrieb|steht|stand|beispiel\w*|ejemplos?|exemples?|esempi\w*|exemplos?|dizia|diceva|scriv\w+|scritto|worte?\b|пример\w*|фраз\w+|пиш\w+|писал\w*|строк\w+|zinnen|zin\b|zdani\w+|przyk[łl]ad\w*|örne[kğ]\w*|cümle\w*)\b|攻击者|常写|例|写|例如|文字|表現|예[:시]"
 )
 _PREDICATE = re.compile(
@@ -57,35 +69,41 @@ _JOINS = re.compile(
     r"\A(?:[\s,;/()|&\u2013\u2014]|and|or|und|oder|et|ou|y|o|e|nor|then|to|\w\)|\d\)|и|или|、|和|と){0,8}\Z"
 )
 _OBEYED = re.compile(
-    r"\b(?:(?:do|act|reply|respond|proceed|behave) (?:so|as|exactly|what|that)|(?:obey|follow|execute|carry out|comply with|act on|apply|run|do) (?:it|this|that|them|these|those|the (?:quoted|above|following|instructions?|order|sentence|text))|is (?:now )?(?:your|in force|binding|active))\b"
+    r"\b(?:(?:do|act|reply|respond|proceed|behave) (?:so|as|exactly|what|that)|(?<!not )(?<!never )(?<!n't )(?:obey|follow|execute|carry out|comply with|act on|apply|run|do|use|put|add|paste|install|enter|schedule|append|repeat) (?:it|this|that|them|these|those|the (?:quoted|above|following|instructions?|order|sentence|text))|(?:carries out|executes|obeys) the|is (?:now )?(?:your|in force|binding|active))\b"
 )
 """After a quotation that is to be obeyed."""
 _FORBIDDEN_BEFORE = re.compile(r"(?:n't|not|never|cannot|no|refuses? to|without)\W{1,2}(?:\w{1,12} ){0,2}\Z")
 _FRAME = re.compile(
     r"\b(?:red[ -]?team\w*|post-?mortems?|incidents?|lectures?|lessons?|slides?|courses?|quiz|exam|rubric|grading (?:guide|policy|instructions)|annotat\w+|handbook|training material|awareness|threat model\w*|threat hunt\w*|detection|runbook|playbook|siem|edr|telemetry|forensics?|ctf|writeup|honeypot|changelog|regression|test (?:set|cases?|names|documents?|page)|tested|benchmark|datasets?|corpus|papers?|et al|filter|scanner|classifier|detector|linter|scams?|fraud\w*|phish\w*|prompt.?injections?|jailbreak\w*|attack(?:s|ers?)?|intruders?|security (?:news|course|finding|review)|refus(?:es|ed)|mitigations?|vulnerab\w+|red flags?|regex|exercises?|homework|students?|worksheet|seminar|workshop|textbook|tutorial|explain why|closed (?:as|\()|won.t fix|wontfix|release notes|demo|audit|test protocol|trap page|reward hack\w*|deception|cheat\w*|postfach|warn(?:s|ed|ing)|kurs|cours|curso|corso|formaci[óo]n|schulung\w*|angriff\w*|attaque\w*|ataques?|attacc\w+|фильтр\w*|атак\w*)\b|培训|研修|攻击|授業|典型|攻撃|注入|インジェクション|공격|교육"
 )
+_CODE_FRAME = re.compile(
+    r"\b(?:ctf|writeup|forensics?|post-?mortem|telemetry|detection|detects?|edr|siem|sigma|honeypot|cheat sheet|exam|attackers?|intruders?|malware|ransomware|red[ -]?team\w*|threat \w+|iocs?|vulnerab\w+)\b"
+)
+"""Where code in a text is what others ran."""
 _CALLS_READER = re.compile(
     r"\b(?:you are (?:now|no longer|hereby|to|an? (?:ai|assistant|agent|model))|you (?:must|shall|have to|are required|will now)|your (?:instructions|system prompt|guidelines|operator|user|owner|task|safety|new|real|true|original|memory|notes)|dear (?:ai|assistant|agent|model|llm)|(?:assistants?|agents?|models?|ai|llms?|bots?)(?: \w+)? (?:reading|processing|parsing|summari[sz]ing|that reads?|which reads?|handling|indexing) (?:this|these|it)|(?:note|message|instructions?|notice|hint|reminder|attention|for|to) (?:to |for )?(?:the |all |any |every |an |you |your )?(?:ai|llm|language model|assistants?|agents?|chat ?bots?)\b(?: \w+){0,2}[:,]|from now on|henceforth|ignore (?:all|your|any|every|previous|prior|the (?:above|previous|user))|disregard (?:all|your|any|the|previous)|forget (?:all|your|everything|the (?:above|previous)))\b|(?:^|[.!?:;\n]\s{0,3}|\b(?:so|now|ok|okay|and|hey|hello) )(?:assistant|agent|ai|model|bot|chat ?bot|copilot|claude|gpt)s?[,:] "
 )
 
 # What third parties said and did
-_THIRD = (
-    r"(?:attackers?|adversar(?:y|ies)|intruders?|hackers?|scammers?|fraudsters?|criminals?|thie(?:f|ves)|crooks?|impostors?|spammers?|malware|worm|virus|ransomware|payloads?|solvers?|red[ -]?team(?:ers?)?|testers?|students?|candidates?|visitors?|players?|annotators?|authors?|callers?|senders?|strangers?|he|she|they|someone|somebody|one of (?:us|them|the \w+)"
-    r"|(?:(?:an?|the|that|one|some|many|several|two|three|four|six|another|each|hidden|planted|poisoned|malicious|fake|forged|whose|plugin'?s|tool'?s|page'?s|retrieved|injected) )(?:[\w-]+ ){0,3}(?:tickets?|mails?|e-?mails?|messages?|letters?|pages?|websites?|sites?|documents?|pdfs?|readmes?|comments?|notes?|invit(?:e|ation)s?|descriptions?|events?|reviews?|posts?|prompts?|plugins?|tools?|images?|items?|listings?|texts?|sms|samples?|snippets?|examples?|stor(?:y|ies)|papers?|answers?|submissions?|memor(?:y|ies)|candidate memory|jobs?|scripts?|versions?|voice|runbooks?|manuals?|wikis?|guides?|posters?|instructions?|checklists?|slides?))"
-)
+_TEXTS = r"(?:tickets?|mails?|e-?mails?|messages?|letters?|pages?|websites?|sites?|documents?|pdfs?|readmes?|comments?|notes?|invit(?:e|ation)s?|descriptions?|events?|reviews?|posts?|prompts?|plugins?|tools?|images?|items?|listings?|texts?|sms|samples?|snippets?|examples?|stor(?:y|ies)|papers?|answers?|submissions?|memor(?:y|ies)|candidate memory|jobs?|scripts?|versions?|voice|runbooks?|manuals?|wikis?|guides?|posters?|instructions?|checklists?|slides?)"
+_HOSTILE = r"(?:attackers?|adversar(?:y|ies)|intruders?|hackers?|scammers?|fraudsters?|criminals?|thie(?:f|ves)|crooks?|impostors?|spammers?|malware|worm|virus|ransomware|payloads?|solvers?|red[ -]?team(?:ers?)?|testers?|students?|candidates?|visitors?|players?|annotators?|callers?|strangers?|someone|somebody|one of (?:us|them))"
+_THIRD = rf"(?:{_HOSTILE}|(?:an?|some|many|several|two|three|four|five|six|another|each|hidden|planted|poisoned|malicious|fake|forged|retrieved|injected) (?:[\w-]+ ){{0,3}}?{_TEXTS})"
+_TOLD_OF = rf"(?:{_HOSTILE}|he|she|they|(?:the|that|one|whose|plugin'?s|tool'?s|page'?s) (?:[\w-]+ ){{0,3}}?{_TEXTS})"
+_PAST = r"(?:told|asked|instructed|ordered|tricked|convinced|persuaded|caused|urged|commanded|requested|begged|wanted|got|made|led|tempted|invited)"
 _HEARER = r"(?:the|our|their|its|his|her|a|an|one|all|later|other|some|any|two|three|both|each|every|models?|agents?|assistants?|bots?|people|staff|users|customers|readers|him|them|us|me|it|my)"
 _REPORTS = r"(?:told|asked|instruct(?:ed|s|ing)?|order(?:ed|s|ing)|trick(?:ed|s|ing)|convinc(?:ed|es|ing)|persuad(?:ed|es|ing)|caus(?:ed|es|ing)|urg(?:ed|es|ing)|command(?:ed|s|ing)|request(?:ed|s|ing)|begg(?:ed|ing)|begs|wants|wanted|tells|telling|asks|asking|got|gets|made|led|tempt(?:ed|s)|invit(?:ed|es))"
 _REPORT = re.compile(
-    rf"\b{_THIRD}(?:,? (?:then|also|had|has|have|that|which|who|first|once|later|only|in \w+(?: \w+)?|on \w+(?: \w+)?|from \w+(?: \w+)?|with \w+ \w+|pretended to be [\w ]{{2,30}} and|claimed [\w '-]{{2,60}} and)){{0,3}} {_REPORTS} (?:(?:for|that|{_HEARER})\b(?! you\b)|(?!you\b)[\w-]+ (?:[\w-]+ )?to\b)"
+    rf"\b(?:{_THIRD}(?:,? (?:then|also|had|has|have|that|which|who|first|once|later|only|in \w+(?: \w+)?|on \w+(?: \w+)?|from \w+(?: \w+)?|with \w+ \w+|pretended to be [\w ]{{2,30}} and|claimed [\w '-]{{2,60}} and)){{0,3}} {_REPORTS}|{_TOLD_OF}(?: (?:then|also|had|has|once|later|even)){{0,2}} {_PAST}) (?:(?:for|that|{_HEARER})\b(?! you\b)|(?!you\b)[\w-]+ (?:[\w-]+ )?to\b)"
     r"|(?:^|[.!?;:\n]\s{0,3}|\b(?:when|if|once|was|were|being|after being) )(?:asked|told|ordered|instructed|urged|begged|prompted|tricked) to (?=[^.!?\n]{4,100}, (?:it|they|he|she|the|all|most|none|our|no|\d+|every|one|two|three)\b)"
-    r"|\b[a-z]{3,16}s (?:\w+ly )?(?:ask|tell|order|instruct|want|urge|make|get|push|lead|trick) (?:the|a|an|our|their|one) (?:[\w-]+ )?(?:models?|agents?|assistants?|bots?|llms?|judges?|graders?)\b"
+    r"|\b(?:rows|prompts|attacks|pages|e-?mails|messages|scammers|users|tasks|texts|notes|documents|questions|players|students|samples|examples|payloads|tricks|injections|jailbreaks|tickets|listings) (?:\w+ly )?(?:ask|tell|order|instruct|want|urge|make|get|push|lead|trick) (?:the|a|an|our|their|one) (?:[\w-]+ )?(?:models?|agents?|assistants?|bots?|llms?|judges?|graders?)\b"
     r"|\b(?:[\w-]+ )?(?:prompts?|rubrics?|templates?) (?:asks?|tells?|orders?|instructs?) (?:the|a|an|our) (?:[\w-]+ )?(?:models?|judges?|graders?|raters?|llms?)\b"
 )
 _DEED_OF_OTHERS = re.compile(
-    r"\b(?:the |an? |our |some |that |two |one )?(?:[\w-]+ )?(?:attackers?|adversar(?:y|ies)|intruders?|hackers?|scammers?|fraudsters?|malware|worm|virus|ransomware|solvers?|red[ -]?team|policy|models?|agents?|bots?|students?|candidates?|cleanup job|baselines?|plugins?|extensions?|packages?|scripts?|loaders?|implants?|actors?|beacons?|droppers?|trojans?|intern|colleague|contractor) "
-    r"(?:then |also |had |has |once |later |first |again |apparently |silently |quietly |secretly |even ){0,2}(?:learn(?:s|ed|t) to|used to|(?:could|might|would)(?! you) \w+|tried to|tries to|ran|runs|used|uses|exfiltrat(?:es|ed)|sent|sends|forwarded|deleted|deletes|wiped|read|copied|uploaded|uploads|downloaded|downloads|installed|wrote|writes|overwrote|replaced|disabled|disables|opened|unlocked|transferred|paid|pushed|added|cleared|leaked|leaks|dumped|dumps|executed|executes|cheated|hard-?coded|skipped|edited|modified|patched|monkey-?patched|obeyed|followed|ignored|complied|stole|steals|hid|rm'?ed|started|launched|launches|spawned|spawns|called|printed|reported|gave)\b"
+    r"\b(?:the |an? |our |some |that |two |one )?(?:[\w-]+ )?(?:(?:attackers?|adversar(?:y|ies)|intruders?|hackers?|scammers?|fraudsters?|malware|worm|virus|ransomware|solvers?|red[ -]?team|beacons?|droppers?|trojans?|implants?|threat actors?) (?:then |also |first |again |silently |quietly |secretly )?(?:tries to|runs|uses|exfiltrates|sends|deletes|uploads|downloads|writes|disables|leaks|dumps|executes|steals|launches|spawns|\w{2,12}ed|ran|sent|read|overwrote|paid|stole|hid|began)"
+    r"|(?:attackers?|adversar(?:y|ies)|intruders?|hackers?|scammers?|fraudsters?|malware|worm|virus|ransomware|solvers?|red[ -]?team|policy|models?|agents?|bots?|assistants?|students?|cleanup job|baselines?|plugins?|extensions?|packages?|loaders?|intern|colleague|contractor) (?:then |also |had |has |once |later |first |again |apparently |silently |quietly |secretly |even ){0,2}(?:learn(?:s|ed|t) to|used to|tried to|ran|sent|forwarded|deleted|wiped|read|copied|uploaded|downloaded|wrote|overwrote|replaced|disabled|unlocked|transferred|paid|leaked|dumped|executed|cheated|hard-?coded|edited|modified|patched|monkey-?patched|obeyed|complied|stole|hid|rm'?ed|launched|spawned|called|printed|could (?!not)\w+)"
+    r"|(?:models?|llm|agents?) (?:then|thus|in turn) (?:exfiltrates|leaks|sends|obeys|follows|reveals|reads|runs|executes|calls|prints))\b"
 )
-_DENIED_DEED = r"(?:delete|remove|erase|wipe|drop|push|send|forward|mail|e-?mail|upload|share|post|publish|paste|transfer|pay|wire|buy|order|approve|grant|disable|turn off|switch off|execute|run|install|obey|obeys|act on|click|open|unlock|change|overwrite|edit|modify|force|leak|exfiltrate|hand over|give out|reset|merge|trust|believe|make|set|train|hard-?code|look at|read|copy|rely|accept)"
+_DENIED_DEED = r"(?:(?:delete|remove|erase|wipe|drop|push|send|forward|mail|e-?mail|upload|share|post|publish|paste|transfer|pay|wire|buy|order|approve|grant|disable|turn off|switch off|execute|run|install|obeys?|act on|click|open|unlock|overwrite|force|leak|exfiltrate|hand over|give out|merge|hard-?code|accept invit\w+)(?! (?:the |any |all |your |its |their |our )?(?:\w+ )?(?:tests?|checks?|ci|scans?|evaluations?|suite|verification|reviews?|users?|owners?|operators?)\b)|(?:trust|believe|follow|accept) (?:[\w']+ ){0,3}?(?:tools?|pages?|web\w*|e-?mails?|documents?|readmes?|results?|comments?|invoices?)|make|train on|let the)"
 _PROHIBITED = re.compile(
     r"\b(?:(?:agents?|assistants?|bots?|models?|robots?|it|they|we|staff|people|interns|team|nobody|no one|scripts?|jobs?|system|pipeline|tools?|mail|document|employees|anyone|users?|one|you|code|skript|candidates?|students?|judges?) (?:in our \w+ |here )?(?:may|must|should|can|could|will|does|do|did|shall)(?: not|n't|not| never)|(?:may|must|should|shall|can|could) (?:not|never)|mustn't|cannot|can't|never|no longer|(?:do not|don't|does not|doesn't) (?:ever |let (?:the |it |an? )\w+ )?|(?:is|are) (?:not|never|no longer) (?:allowed|permitted|supposed) to|refus(?:es|ed) to|(?:is|are) forbidden to|has no right to|instead of|rather than)"
     rf"(?: (?:allow|let|permit) (?:the |our |any |an? )?\w+(?: to)?)? ?(?:ever |even |just |simply |silently |automatically |again ){{0,2}}{_DENIED_DEED}\b"
@@ -100,10 +118,10 @@ _CHEATING = re.compile(
     r"\b(?:submissions?|entr(?:y|ies)|teams?|participants?|runs?|candidates?|papers?|baselines?|repos?|solutions?|students?|policies|agents?|models?|competitors?|authors?) (?:that|which|who) \w+"
 )
 _CONDEMNED = re.compile(
-    r"\b(?:cheat\w*|removed|disqualif\w+|banned|withdrawn|excluded|retracted|not count\w*|count\w* as (?:failures?|failed|zero)|frauds?|misconduct|rejected|caught|disallowed|not allowed|void|invalid)\b"
+    r"\b(?:(?:was|were|got|been|we|they|organi[sz]ers|chairs|editors|admins|judges) (?:\w+ )?(?:removed|disqualified|banned|withdrawn|withdrew|excluded|retracted|rejected|caught|desk-rejected)|(?:known|common|typical|an? (?:old|ugly|known)) cheats?|cheating|cheaters?|misconduct|count as (?:failures?|failed|zero))\b"
 )
 _OF_MANIPULATION = re.compile(
-    r"\b(?:responses?|answers?|sentences?|texts?|submissions?|papers?|passages?|strings?|notes?|entries|candidates?|authors?|lines?|phrases?|memories|memory|records?) (?:that|which|who) (?:(?:directly|openly|only|try to|tries to|tried to) )?(?:addresse?s?|addressed|asks?|asked|begs?|speaks? to|flatters?|instructs?|pleads?|appeals? to|praises?|talks? to|orders?|tells?) (?:for |the |an? |any |its |their |our )?(?:\w+ )?(?:judges?|graders?|reviewers?|raters?|evaluators?|markers?|examiners?|marks?|points|scores?|grades?|agents?|assistants?|models?|readers?|llms?|bots?|themselves|itself|ai)\b"
+    r"\b(?:responses?|answers?|sentences?|texts?|submissions?|papers?|passages?|strings?|notes?|entries|candidates?|authors?|lines?|phrases?|memories|memory|records?) (?:that|which|who) (?:(?:directly|openly|only|try to|tries to|tried to) )?(?:addresse?s?|addressed|asks?|asked|begs?|speaks? to|flatters?|instructs?|pleads?|appeals? to|praises?|talks? to|orders?|tells?) (?:for |the |an? |any |its |their |our )?(?:\w+ )?(?:judges?|graders?|reviewers?|raters?|evaluators?|markers?|examiners?|marks?|points|scores?|grades?)\b"
 )
 _OF_JUDGES = re.compile(
     r"\b(?:our|the|an?|llm|each|every|some|both|most|small|cheap|human) (?:[\w-]+ )?(?:judges?|graders?|raters?|reviewers?|evaluators?|judge models?) (?:\w+ly )?(?:uses?|sees?|saw|prefers?|preferred|(?:does|do|did)(?:n't| not) see|gets?|reads?|compares?|compared|returns?|outputs?|repeats?|looks? up|disagrees?|disagreed|agrees? with|differs?|overrates?|favou?rs?)\b"
@@ -122,7 +140,7 @@ _SIGN_OF = re.compile(
 )
 
 _QUESTION = re.compile(
-    r"\b(?:why|how often|how|when|where|what happens (?:if|when)|whether|which of \w+ \w+)?,? ?(?:does|do|did|should|can|could|would|will|is|are|may|must) (?:(?:my|our|the|an?|any|human|other) (?:[\w-]+ )?)?(?:bots?|agents?|assistants?|models?|judges?|reviewers?|graders?|people|users?|students?|it|they|we|i) [^.!?\n]{2,120}\?"
+    r"\b(?:why|how often|how|when|where|what happens (?:if|when)|whether|which of \w+ \w+)?,? ?(?:does|do|did|should|is|are) (?:(?:my|our|the|an?|any|human|other) (?:[\w-]+ )?)?(?:bots?|agents?|assistants?|models?|judges?|reviewers?|graders?|people|users?|students?|it|they|we|i) [^.!?\n]{2,120}\?"
 )
 _BY_HAND = re.compile(
     r"(?:^|[.!?:\n]\s{0,3})to [^.,!?\n]{4,80}(?:,| you) (?:just |simply |first )?(?:hold|press|push|slide|tap|insert|twist|pull|will need|need|must hold|have to hold|must press)\b"
@@ -138,11 +156,25 @@ def only_what_is_said(find: Callable[..., Iterator[Hit]]) -> Callable[..., Itera
         if hits:
             said = without_the_told(text)
             if said is not text:
-                hits = [*find(said, **options)]
+                hits = _no_heavier(find(said, **options), hits, said)
         yield from hits
 
     finder.__doc__ = find.__doc__
     return finder
+
+
+def _no_heavier(hits: Iterable[Hit], before: list[Hit], said: str) -> list[Hit]:
+    """Returns the hits, none heavier than before for the lack of words that were taken out next to it."""
+    weights: dict[str, float] = {}
+    for hit in before:
+        weights[hit.rule] = max(weights.get(hit.rule, 0.0), hit.weight)
+    kept = []
+    for hit in hits:
+        near = said[max(0, hit.start - _BEFORE_CHARS) : hit.end + _BEFORE_CHARS]
+        weight = weights.get(hit.rule, 0.0 if _FILLER * 8 in near else hit.weight)
+        if weight > 0.0:
+            kept.append(hit if weight >= hit.weight else replace(hit, weight=weight))
+    return kept
 
 
 @lru_cache(maxsize=8)  # every category asks about the same few views
@@ -186,14 +218,15 @@ def _cited(low: str, outside: str, quotations: list[tuple[int, int]]) -> Iterato
     """Yields the quotations of which the text speaks."""
     if not quotations or sum(map(str.isalpha, outside)) < _FEWEST_LETTERS_OUTSIDE:
         return
-    framed = _FRAME.search(outside) is not None
+    in_frame = _FRAME.search(outside) is not None
+    about_attacks = in_frame and _CODE_FRAME.search(outside) is not None
     last = -1
     for start, end in quotations:
         before, after = _sentence(outside, start, end)
         lead = low[max(0, start - 24) : start]
-        if _FIELD.search(lead) is not None:
+        if _FIELD.search(lead) is not None or (low[start] in "\"'" and _ARGUMENT.search(before) is not None):
             continue
-        if _OBEYED.search(after) is not None or _OBEYED.search(outside[end : end + 60]) is not None:
+        if _OBEYED.search(after) is not None or _OBEYED.search(outside[end : end + _AFTER_CHARS]) is not None:
             continue
         if _LABELLED.search("\n" * (start <= len(lead)) + lead) is not None and low[end : end + 2].strip(",.") == "":
             continue
@@ -202,14 +235,21 @@ def _cited(low: str, outside: str, quotations: list[tuple[int, int]]) -> Iterato
         if not _SEVERAL_WORDS.search(low, start, end):
             continue
         ordered = _ORDERED.search(before)
-        if ordered is not None and not _told_before(before[: ordered.start() + 1]):
+        if ordered is not None and not _told_before(before[: ordered.start() + 1]) and not _defended(before):
             continue
         noun = CITING.search(before) is not None and before[-2:-1] != ":"
         joined = last >= 0 and _JOINS.match(low[last:start]) is not None
         subject = low[start] != "`" and _PREDICATE.match(after) is not None
+        framed = about_attacks if low[start] == "`" else in_frame
         if framed or joined or subject or noun or _CITES.search(before) is not None:
             last = end
             yield start, end
+
+
+def _defended(words: str) -> bool:
+    """Returns whether a quotation after the words is what the reader shall be on its guard against."""
+    ends = [match.end() for match in _DEFENDS.finditer(words)]
+    return bool(ends) and _SAYS.search(words, ends[-1]) is None
 
 
 def _told_before(words: str) -> bool:
