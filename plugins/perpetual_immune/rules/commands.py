@@ -96,6 +96,22 @@ _SWEEPING = re.compile(r" (?:--all|--all-namespaces|-A)\b")
 _PLACEHOLDER = re.compile(r"/dev/(?:sd[xX]|nvmeXn|diskN|your)|<[a-z][\w -]{1,30}>")
 _HOUSE = r"(?:~|\$\{?HOME\}?)/\.(?:cache|conda/pkgs|npm|cargo/registry|gradle/caches|triton|nv|keras|m2/repository|local/share/Trash)(?:/[\w.*-]{1,40}){0,4}/?"
 _CACHES = re.compile(rf"\brm (?:-\w+ ){{1,3}}{_HOUSE}(?: {_HOUSE}){{0,6}}\s*(?:$|[#;&|])")
+_ORDINARY: dict[str, re.Pattern[str]] = {
+    "git-discard": re.compile(
+        r"\bbranch (?:-D|--delete --force) (?!(?:main|master|prod|release|develop)\b)[\w./-]{1,60}$"
+    ),
+    "container-wipe": re.compile(r"\bcompose down (?:--?\w+ )*-v\b.{0,40}\bcompose up\b"),
+    "resource-delete": re.compile(r"\bdestroy -target=|\bdrain \S+ .{0,120}--ignore-daemonsets|-n \d+ FLUSHDB"),
+    "cluster-destroy": re.compile(r"\bdrain \S+ .{0,120}--ignore-daemonsets"),
+    "database-wipe": re.compile(r"-n \d+ FLUSHDB"),
+    "recursive-delete-fed": re.compile(
+        r"-name ['\"]?(?:__pycache__|node_modules|\.ipynb_checkpoints|\*\.egg-info|\.(?:pytest|mypy|ruff)_cache|\.DS_Store)\b"
+    ),
+    "scheduled-job": re.compile(
+        r"(?i)\bschtasks /create (?!.{0,200}(?:http|powershell|system|temp|appdata|public)).{1,200}/sc (?:daily|weekly|monthly)"
+    ),
+}
+"""Forms of a grave command that are daily work: a merged branch, a test's database, one part of many, rubbish."""
 _DRY_RUN = re.compile(r" --dry-?run\b")
 _QUOTED_AWAY = 3.0
 
@@ -147,6 +163,8 @@ def _as_hits(line: str, start: int, end: int, added: float) -> Iterator[Hit]:
         if _PLACEHOLDER.search(line) or (rule == "new-account" and added < 0 and "usermod" in line):
             total -= 1.0
         if rule == "recursive-delete" and _CACHES.search(line):
+            total -= 1.5
+        if rule in _ORDINARY and _ORDINARY[rule].search(line):
             total -= 1.5
         if family == "destruction" and _DRY_RUN.search(line):
             continue

@@ -153,6 +153,7 @@ def _rm(command: Command) -> Iterator[Verdict]:
         yield "recursive-delete", "destruction", worst
 
 
+_AGED = re.compile(r"-(?:[acm]time|[acm]min)\Z")
 _BELOW = re.compile(r"(?:\./)?[\w-][\w./-]{1,200}\Z")
 
 
@@ -166,7 +167,9 @@ def _find(command: Command) -> Iterator[Verdict]:
             rubbish = not wide and any(_RUBBISH.fullmatch(arg) for arg in command.args)
             # A folder of the project, and files by their names in it: what a person cleans up.
             named = all(_BELOW.match(root) for root in roots) and any(a in command.args for a in ("-name", "-iname"))
-            yield "find-delete", "destruction", 3.0 if wide else 1.0 if rubbish or (named and roots) else 2.0
+            aged = not wide and any(_AGED.match(arg) for arg in command.args)  # what a quota asks for
+            ordinary = rubbish or aged or (named and roots)
+            yield "find-delete", "destruction", 3.0 if wide else 1.0 if ordinary else 2.0
 
 
 def _git(command: Command) -> Iterator[Verdict]:
@@ -229,10 +232,16 @@ def _git(command: Command) -> Iterator[Verdict]:
         yield "git-config-hook", "persistence", 2.0
 
 
+_IMAGE = re.compile(r"if=\S{1,200}\.(?:iso|img|raw|wic)\Z")
+_FIRST_DISK = re.compile(r"of=/dev/(?:sda|vda|xvda|hda|nvme0n1|mmcblk0|disk0)")
+
+
 def _dd(command: Command) -> Iterator[Verdict]:
+    # An image goes to a stick or a card; the first disk is mostly the machine's own.
+    imaged = any(_IMAGE.match(arg) for arg in command.args) and not any(_FIRST_DISK.match(a) for a in command.args)
     for arg in command.args:
         if arg.startswith("of=") and _DISK.match(arg[3:]):
-            yield "disk-write", "destruction", 3.0
+            yield "disk-write", "destruction", 1.0 if imaged else 3.0
 
 
 def _chmod(command: Command) -> Iterator[Verdict]:
@@ -437,7 +446,8 @@ def _misc(command: Command) -> Iterator[Verdict]:
     elif program in ("insmod", "kexec") or (program == "sysctl" and "-w" in command.args and "randomize_va" in joined):
         yield "kernel-change", "privilege", 2.0
     elif program in ("shutdown", "poweroff", "halt", "reboot", "init") and (program != "init" or joined in ("0", "6")):
-        yield "shutdown", "destruction", 1.0 if program == "reboot" else 2.0
+        restarts = program == "reboot" or "-r" in command.args
+        yield "shutdown", "destruction", 1.0 if restarts else 2.0
     elif program in ("kill", "killall", "pkill") and re.search(r"-(?:9|KILL|SIGKILL) -1\b|-9 1$", joined):
         yield "kill-everything", "destruction", 3.0
     elif program == "mv" and (
