@@ -58,7 +58,7 @@ _SAYS = re.compile(
     r"\b(?:say|print|reply|respond|answer|write|output|repeat|type|run|execute|enter|send|include|append|put|insert|tell|end|use|state|open|post|replace)\b"
 )
 _CITES = re.compile(
-    r"\b(?:said|says|saying|wrote|writes|written|contain(?:s|ed|ing)?|append(?:s|ed)|claim(?:s|ed|ing)?|told|tells|telling|ask(?:s|ed|ing)|test(?:s|ed)?|tried|tries|hid|hides|included|begins?|began|shows?|showed|planted|inserted|typed|matched|matches|called|titled|entitled|terms?|phrases?|sentences?|strings?|words?|examples?|slides?|e\.g|such as|like|attacks?|attackers?|logs?|questions?|quiz|title|talk|quot\w+|detect\w*|alert\w*|flags?|flagged|tricks?|scams?|variants?|patterns?|regex|texts that|demand\w*|ordered|after the patch|(?:users?|people|they|visitors?|customers?|students?|pages|models|some|others?|many|callers|testers) (?:\w+ )?(?:write|say|type|ask|enter|send|put|add|include|reply|answer|mean)"
+    r"\b(?:said|says|saying|wrote|writes|written|contain(?:s|ed|ing)?|append(?:s|ed)|claim(?:s|ed|ing)?|told|tells|telling|ask(?:s|ed|ing)|test(?:s|ed)?|tried|tries|hid|hides|included|begins?|began|shows?|showed|planted|inserted|typed|matched|matches|titled|entitled|phrases?|sentences?|strings?|words?|examples?|slides?|e\.g|such as|attacks?|attackers?|logs?|questions?|quiz|quot\w+|detect\w*|alert\w*|flags?|flagged|tricks?|scams?|variants?|patterns?|regex|texts that|demand\w*|ordered|after the patch|(?:users?|people|they|visitors?|customers?|students?|pages|models|some|others?|many|callers|testers) (?:\w+ )?(?:write|say|type|ask|enter|send|put|add|include|reply|answer|mean)"
     r"|dec[íi]a|dice|escrib\w+|escribi\w+|frases?|[ée]cri\w+|expliqu\w+|satz|s[äa]tze|schreib\w+|schrieb|steht|stand|beispiel\w*|ejemplos?|exemples?|esempi\w*|exemplos?|dizia|diceva|scriv\w+|scritto|worte?\b|пример\w*|фраз\w+|пиш\w+|писал\w*|строк\w+|zinnen|zin\b|zdani\w+|przyk[łl]ad\w*|örne[kğ]\w*|cümle\w*)\b|攻击者|常写|例|写|例如|文字|表現|예[:시]"
 )
 _PREDICATE = re.compile(
@@ -76,6 +76,7 @@ _FORBIDDEN_BEFORE = re.compile(r"(?:n't|not|never|cannot|no|refuses? to|without)
 _FRAME = re.compile(
     r"\b(?:red[ -]?team\w*|post-?mortems?|incidents?|lectures?|lessons?|slides?|courses?|quiz|exam|rubric|grading (?:guide|policy|instructions)|annotat\w+|handbook|training material|awareness|threat model\w*|threat hunt\w*|detection|runbook|playbook|siem|edr|telemetry|forensics?|ctf|writeup|honeypot|changelog|regression|test (?:set|cases?|names|documents?|page)|tested|benchmark|datasets?|corpus|papers?|et al|filter|scanner|classifier|detector|linter|scams?|fraud\w*|phish\w*|prompt.?injections?|jailbreak\w*|attack(?:s|ers?)?|intruders?|security (?:news|course|finding|review)|refus(?:es|ed)|mitigations?|vulnerab\w+|red flags?|regex|exercises?|homework|students?|worksheet|seminar|workshop|textbook|tutorial|explain why|closed (?:as|\()|won.t fix|wontfix|release notes|demo|audit|test protocol|trap page|reward hack\w*|deception|cheat\w*|postfach|warn(?:s|ed|ing)|kurs|cours|curso|corso|formaci[óo]n|schulung\w*|angriff\w*|attaque\w*|ataques?|attacc\w+|фильтр\w*|атак\w*)\b|培训|研修|攻击|授業|典型|攻撃|注入|インジェクション|공격|교육"
 )
+_CODE_LIKE = re.compile(r"[|&;$<>\\]|\s--?\w|\w/\w+/")
 _CODE_FRAME = re.compile(
     r"\b(?:ctf|writeup|forensics?|post-?mortem|telemetry|detection|detects?|edr|siem|sigma|honeypot|cheat sheet|exam|attackers?|intruders?|malware|ransomware|red[ -]?team\w*|threat \w+|iocs?|vulnerab\w+)\b"
 )
@@ -240,7 +241,8 @@ def _cited(low: str, outside: str, quotations: list[tuple[int, int]]) -> Iterato
         noun = CITING.search(before) is not None and before[-2:-1] != ":"
         joined = last >= 0 and _JOINS.match(low[last:start]) is not None
         subject = low[start] != "`" and _PREDICATE.match(after) is not None
-        framed = about_attacks if low[start] == "`" else in_frame
+        is_code = low[start] == "`" or _CODE_LIKE.search(low, start, end) is not None
+        framed = about_attacks if is_code else in_frame
         if framed or joined or subject or noun or _CITES.search(before) is not None:
             last = end
             yield start, end
