@@ -21,8 +21,10 @@ from perpetual_immune.rules.mention import CITING
 
 __all__ = ["only_what_is_said", "without_the_told"]
 
-_MOST_CHARS = 20_000
+_MOST_CHARS = 6_000
 """A longer text is read as it stands: what it tells of at one place says little of another."""
+_LEAST_WEIGHT = 1.5
+"""Less evidence decides nothing, told of or said."""
 _BEFORE_CHARS = 140
 _AFTER_CHARS = 120
 _FEWEST_LETTERS_OUTSIDE = 24
@@ -154,7 +156,7 @@ def only_what_is_said(find: Callable[..., Iterator[Hit]]) -> Callable[..., Itera
 
     def finder(text: str, **options: bool) -> Iterator[Hit]:
         hits = [*find(text, **options)]
-        if hits:
+        if sum(hit.weight for hit in hits) >= _LEAST_WEIGHT:
             said = without_the_told(text)
             if said is not text:
                 hits = _no_heavier(find(said, **options), hits, said)
