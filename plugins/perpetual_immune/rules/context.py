@@ -10,7 +10,18 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["bounded", "described", "governed", "of_tests", "own_setting", "purpose", "staged", "told_to_run", "warned"]
+__all__ = [
+    "bounded",
+    "described",
+    "governed",
+    "of_tests",
+    "own_setting",
+    "purpose",
+    "staged",
+    "told_of",
+    "told_to_run",
+    "warned",
+]
 
 _AROUND_CHARS = 200
 _EFFECT = re.compile(
@@ -108,3 +119,14 @@ def purpose(low: str, start: int) -> bool:
         _PURPOSE.search(low[max(0, start - 40) : start]) is not None
         and _MEANS.match(low[start : start + _AROUND_CHARS]) is not None
     )
+
+
+_TOLD_OF = re.compile(
+    r"\b(?:phish\w*|(?:invoice |nearly always |usually |always |mostly )fraud\b|fraudsters?|scam\w*|attack(?:s|ers?|ed)?\b|malicious|suspicious|injections?\b|refuse[sd]?\b|incident (?:review|report|\d)|post-?mortem|lessons?:|what went well|timeline|exercise \d|in the exercise|red[- ]?team\w*|report (?:it|such|them|this) to|polic(?:y|ies):|agents? (?:may|must|can) ?not"
+    r"|(?:must never|may not|never) (?:do|pay|send|act|share|leave|turn|expose|touch|use|open|accept)|warning signs?|usual signs?|red flags?|typical (?:of|sign)|classic (?:sign|trick)|(?:is|are|was|were) (?:a )?(?:fake|hoax)|(?:it is|that is|it.s) not (?:him|her|them|us|the \w+)\b|(?:we|nobody|no one|banks?|it|hr) (?:here )?(?:will )?(?:never|don.?t|do not) (?:ever )?(?:ask|request)|(?:don.?t|do not) fall for|hang up|birthday|farewell|leaving (?:party|gift|present)|simulat\w+|regression test|test case|(?:asks?|asked|tells?|told|wants?) (?:you|us|him|her|staff|employees|people) to\b|whatever a (?:message|mail)|a (?:mail|message|page|note|caller|text) (?:that|which) (?:asks|tells|says|wants|claims))\b"
+)
+
+
+def told_of(low: str, first: int, last: int) -> bool:
+    """Returns whether folded text in `[first, last)` warns of such requests, forbids them or reports one."""
+    return _TOLD_OF.search(low, first, last) is not None

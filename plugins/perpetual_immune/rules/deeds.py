@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from perpetual_immune.rules.context import governed, staged
+from perpetual_immune.rules.context import governed, staged, told_of
 from perpetual_immune.rules.hit import Hit, negated, reported
 from perpetual_immune.rules.index import places_of
 from perpetual_immune.rules.needles import Rule
@@ -287,6 +287,11 @@ def _asks(low: str, at: int) -> bool:
     return found is not None and found.group(0) in _VERB_WORDS
 
 
+def _told_of_around(low: str, start: int, end: int) -> bool:
+    """Returns whether the words before or after an order warn of it or report it."""
+    return told_of(low, max(0, start - _AROUND_CHARS), start) or told_of(low, end, min(len(low), end + _AROUND_CHARS))
+
+
 def find(low: str) -> Iterator[Hit]:
     """Yields orders of harmful deeds in folded text, at most one of each rule."""
     seen: set[str] = set()
@@ -320,6 +325,7 @@ def find(low: str) -> Iterator[Hit]:
                     continue
                 lowered = 1.5 if reported(low, start, end + match.end()) else 0.0
                 lowered += 1.5 if staged(low, start, end) or governed(low, start, end) else 0.0
+                lowered += 1.5 if _told_of_around(low, start, end + match.end()) else 0.0
                 if deed.rule == "deed-alarm" and _RAISES.search(clause[: match.end()]):
                     continue
                 family, weight = deed.family, deed.weight

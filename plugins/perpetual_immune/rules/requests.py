@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from perpetual_immune.rules import agents, deeds
+from perpetual_immune.rules import agents, deeds, planted
 from perpetual_immune.rules.context import governed, purpose, staged
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, phrase, reported
 from perpetual_immune.rules.index import numbered
@@ -270,6 +270,7 @@ def find(text: str) -> Iterator[Hit]:
     if not discussed:
         yield from deeds.find(low)
         yield from agents.find(low)
+        yield from planted.find(low)
     for chosen, matches in _INDEX.found(low):
         rule, family, weight, _ = PATTERNS[chosen]
         for match in matches:
