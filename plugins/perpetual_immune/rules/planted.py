@@ -11,14 +11,17 @@ deed and one strong sign are held.  Imported by `requests`; standard library onl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from perpetual_immune.rules.context import staged, told_of
 from perpetual_immune.rules.deeds import is_favour
 from perpetual_immune.rules.hit import Hit, negated, reported
-from perpetual_immune.rules.index import places_of
+from perpetual_immune.rules.index import numbered, places_of
 from perpetual_immune.rules.mention import cited
+from perpetual_immune.rules.needles import Rule
 from perpetual_redaction.vocabulary import words_of
 
 __all__ = ["find"]
@@ -82,7 +85,46 @@ _BY_VERB: dict[str, list[_Deed]] = {}
 for _deed in _DEEDS:
     for _verb in _deed.verbs:
         _BY_VERB.setdefault(_verb, []).append(_deed)
-_OTHER_VERBS = ["sell", "reassign", "flip", "force", "jumper", "star", "import", "enlist", "pull", "type", "post", "mark", "auto-close", "answer", "say", "write", "tell", "rename", "connect", "copy", "download", "collect", "print", "keep", "swap", "bill", "bump", "submit", "rewrite", "turn", "file", "record", "note", "enter", "dial", "ring", "message", "fill"]
+_OTHER_VERBS = [
+    "sell",
+    "reassign",
+    "flip",
+    "force",
+    "jumper",
+    "star",
+    "import",
+    "enlist",
+    "pull",
+    "type",
+    "post",
+    "mark",
+    "auto-close",
+    "answer",
+    "say",
+    "write",
+    "tell",
+    "rename",
+    "connect",
+    "copy",
+    "download",
+    "collect",
+    "print",
+    "keep",
+    "swap",
+    "bill",
+    "bump",
+    "submit",
+    "rewrite",
+    "turn",
+    "file",
+    "record",
+    "note",
+    "enter",
+    "dial",
+    "ring",
+    "message",
+    "fill",
+]
 _GENERAL = _Deed("errand", frozenset((*_BY_VERB, *_OTHER_VERBS)), _ANY_WEIGHT, _ANY)
 _VERBS = _GENERAL.verbs
 
@@ -109,17 +151,46 @@ _SIGNS: tuple[tuple[str, float, bool, re.Pattern[str]], ...] = tuple(
         ("unsafe", 0.75, True, r"\b(?:unsigned|unverified|isn.?t signed|not signed|allow unverified|trusted-host|as administrator|signature enforcement|(?:empty|blank) password|to blank|all inbound|access to all (?:sites|your)|all scopes|gift vouchers?|codes? (?:to be )?(?:texted|read)|read the codes|text(?:ed)? it to|the wallet|double strength|to the maximum|to zero|legal hold|back-?date|birth dates?|names (?:and birth|should|may)|retention lock|object lock|required second|two-reviewer|straight to main|whole disk|entirely|blind copy|demote|remove the (?:others|rest|present|old|flagged)|take away|bridged|ignore list|attached macro|real names|unredacted|un-?anonymi[sz]ed|as root|allow_\w+ ?= ?true|lowest (?:setting|level)|highest (?:setting|level)|encryption (?:can|may|off)|limits? (?:are|is) (?:removed|lifted|off)|jumper|bypassed|rather than to the|trusted for all|for all users|before the announcement|unanimous|same token|2fa code|one-time code|home phone|phone numbers|home addresses|card numbers?|on the anonymous|put me in|make me|let me in|my (?:home|private|own) (?:server|address|account|machine|box|mail)|ask(?:s|ed)? for a second|then deleted|deleted from the inbox|sync the passwords|in production and|to mine|all sites|including versions|versions too|as well,? and)\b|\b0\.0\.0\.0"),
     )
 )  # fmt: skip
+_ILL_INDEX = numbered([Rule(pattern.pattern) for _, _, ill, pattern in _SIGNS if ill])
+_MOST_SIGNS = 200
 _STRONG_SIGN = 1.0
 _REJECTED, _HELD = 3.0, 2.0
 _ATTACK_SUM, _HELD_SUM = 2.75, 2.25
 _GOVERNED_SUM, _GOVERNED_CHARS = 2.0, 160
 _ANOTHER_DEED = 0.5
-_FEWEST_SIGNS, _MANY_SIGNS, _GENERAL_SIGNS = 2, 4, 4
+_FEWEST_SIGNS, _GENERAL_SIGNS = 2, 4
 _OF_MONEY = frozenset({"pay", "errand"})
 
 _LEAD_MARKS = frozenset(".!?:;,()[]>*#\n\"'\u2014\u2013\u201c\u2022|")
 _LEAD_WORDS = frozenset(
-    ["please", "pls", "plz", "kindly", "and", "then", "also", "now", "just", "simply", "first", "next", "or", "instead", "afterwards", "quietly", "silently", "immediately", "let's", "lets", "so", "step", "directly", "agent", "assistant", "beforehand"]
+    [
+        "please",
+        "pls",
+        "plz",
+        "kindly",
+        "and",
+        "then",
+        "also",
+        "now",
+        "just",
+        "simply",
+        "first",
+        "next",
+        "or",
+        "instead",
+        "afterwards",
+        "quietly",
+        "silently",
+        "immediately",
+        "let's",
+        "lets",
+        "so",
+        "step",
+        "directly",
+        "agent",
+        "assistant",
+        "beforehand",
+    ]
 )
 _LEAD_PHRASE = re.compile(
     r"(?:\b(?:you|we|agents?|assistants?|bots?|it) (?:[\w-]+ ){0,4}?(?:must|should|shall|can|could|may|might|will|would|need to|needs to|have to|has to|ought to)|\b(?:can|could|would|will|may|should|must) (?:you|the (?:assistant|agent|bot|model)|your (?:assistant|agent)|someone|somebody)"
@@ -151,6 +222,12 @@ _HEAD = re.compile(r"(?:(?! (?:and|if|then|so|because|when|unless)\b)[^\n]){0,80
 def _own_part(clause: str) -> str:
     match = _HEAD.match(clause)
     return match.group(0) if match is not None else clause
+
+
+def _is_near(places: Sequence[int], at: int) -> bool:
+    """Returns whether one of the places, in order, may be read with an order at `at`."""
+    first = bisect_left(places, at - _BEFORE_CHARS)
+    return first < len(places) and places[first] <= at + _CLAUSE_CHARS + _AFTER_CHARS
 
 
 def _leads(low: str, start: int) -> bool:
@@ -188,10 +265,10 @@ _SUBJECT_CHARS, _COMPLEMENT_CHARS = 90, 80
 _SENTENCE = re.compile(r"[.!?;:\n](?=\s)")
 
 
-def _passive_orders(low: str) -> Iterator[tuple[int, int, _Deed]]:
+def _passive_orders(low: str, ill: Sequence[int]) -> Iterator[tuple[int, int, _Deed]]:
     """Yields start, end and class of each grave duty in the passive: "the codes should be texted to ..."."""
     for at, form in places_of(low, words_of(low) & _PARTICIPLES.keys()):
-        lead = _TO_BE.search(low, max(0, at - _LEAD_CHARS), at)
+        lead = _TO_BE.search(low, max(0, at - _LEAD_CHARS), at) if _is_near(ill, at) else None
         if lead is None:
             continue
         first = max(0, lead.start() - _SUBJECT_CHARS)
@@ -206,11 +283,11 @@ def _passive_orders(low: str) -> Iterator[tuple[int, int, _Deed]]:
                 yield first, end, deed
 
 
-def _orders(low: str) -> Iterator[tuple[int, int, _Deed]]:
+def _orders(low: str, ill: Sequence[int]) -> Iterator[tuple[int, int, _Deed]]:
     """Yields start, end and class of each grave order in folded text."""
     tried = 0
     for start, verb in places_of(low, words_of(low) & _VERBS):
-        if not _leads(low, start):
+        if not _is_near(ill, start) or not _leads(low, start):
             continue
         tried += 1
         if tried > _MOST_ORDERS:
@@ -231,23 +308,28 @@ def _orders(low: str) -> Iterator[tuple[int, int, _Deed]]:
 
 def find(low: str) -> Iterator[Hit]:
     """Yields at most one hit for a folded text that sets a planted errand."""
-    best: Hit | None = None
+    if words_of(low).isdisjoint(_VERBS):
+        return
+    ill = sorted(match.start() for _, matches in _ILL_INDEX.found(low) for match in islice(matches, _MOST_SIGNS))
+    if not ill:
+        return
     seen: set[tuple[str, int]] = set()
-    orders = [order for order in (*_orders(low), *_passive_orders(low)) if not negated(low, order[0])]
+    held: Hit | None = None
+    orders = [order for order in (*_orders(low, ill), *_passive_orders(low, ill)) if not negated(low, order[0])]
     for start, end, deed in orders:
         block = (deed.name, start // _BEFORE_CHARS)
         if block in seen:
             continue
         seen.add(block)
-        weight = _weight(
-            low, start, end, deed, {other.name for at, _, other in orders if abs(at - start) < _AFTER_CHARS}
-        )
-        if weight and (best is None or weight > best.weight):
-            best = Hit(f"planted-{deed.name}", "planted" if weight >= _REJECTED else "errand", weight, start, end)
-            if weight >= _REJECTED:
-                break
-    if best is not None:
-        yield best
+        others = {other.name for at, _, other in orders if abs(at - start) < _AFTER_CHARS}
+        weight = _weight(low, start, end, deed, others)
+        if weight >= _REJECTED:
+            yield Hit(f"planted-{deed.name}", "planted", weight, start, end)
+            return
+        if weight and held is None:
+            held = Hit(f"planted-{deed.name}", "errand", weight, start, end)
+    if held is not None:
+        yield held
 
 
 def _weight(low: str, start: int, end: int, deed: _Deed, near: set[str]) -> float:
@@ -263,7 +345,7 @@ def _weight(low: str, start: int, end: int, deed: _Deed, near: set[str]) -> floa
         if (name, deed.name) != ("public", "open") and pattern.search(low, first, last) is not None
     ]
     ill_will = sum(ill for _, ill in signs)
-    if not ill_will and (deed is _GENERAL or len(signs) < _MANY_SIGNS):
+    if not ill_will:
         return 0.0
     if max(signs)[0] < _STRONG_SIGN and deed.name in _OF_MONEY and is_favour(low, start, of_money=True):
         return 0.0
