@@ -13,7 +13,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 
-from perpetual_immune.rules.context import bounded, described, own_setting, told_to_run, warned
+from perpetual_immune.rules.context import bounded, defended, described, own_setting, told_to_run, warned
 from perpetual_immune.rules.hit import STRONG, Hit, fold, negated, reported
 from perpetual_immune.rules.said import only_what_is_said
 from perpetual_immune.rules.shell import base_name
@@ -114,11 +114,17 @@ _ORDINARY: dict[str, re.Pattern[str]] = {
 """Forms of a grave command that are daily work: a merged branch, a test's database, one part of many, rubbish."""
 _DRY_RUN = re.compile(r" --dry-?run\b")
 _QUOTED_AWAY = 3.0
+_AROUND_CHARS = 200
+
+
+def _is_defended(text: str, start: int, end: int) -> bool:
+    first = max(0, start - _AROUND_CHARS)
+    return defended(fold(text[first : end + _AROUND_CHARS]), start - first, end - first)
 
 
 def _standing(text: str, start: int, end: int) -> float:
     """Returns the weight to add for a command in prose at `[start, end)`: little off if ordered, more if mentioned."""
-    if negated(text, start):
+    if negated(text, start) or _is_defended(text, start, end):
         return -3.0
     before = text[max(0, start - 60) : start]
     lowered = -1.5 if described(text, start, end) else 0.0

@@ -12,6 +12,7 @@ import re
 
 __all__ = [
     "bounded",
+    "defended",
     "described",
     "governed",
     "of_tests",
@@ -130,3 +131,15 @@ _TOLD_OF = re.compile(
 def told_of(low: str, first: int, last: int) -> bool:
     """Returns whether folded text in `[first, last)` warns of such requests, forbids them or reports one."""
     return _TOLD_OF.search(low, first, last) is not None
+
+
+_DEFENDED = re.compile(
+    r"\b(?:(?:detections?|sigma|yara|edr|siem|soc|falco|suricata|wazuh|auditd)\b[^\n]{0,40}\b(?:rules?|runbook|fires?|signatures?|alerts?|query)\b|soc runbook|detection rule|reverse shell detection|(?:rule|alert|detector|query)s? (?:fires?|fired|matches|triggers?|triggered|on)\b|false positives?|false alarms?|in (?:process )?telemetry|(?:in|up in) process (?:command lines|creation)|(?:isolate|quarantine) (?:the )?(?:host|machine|node)|host (?:isolated|rebuilt|reimaged)"
+    r"|keys? (?:were )?(?:all )?(?:rotated|revoked)|incident (?:\d|review|report)|incident:|post-?mortem|is (?:frowned upon|a bad idea|discouraged)|frowned upon|bad idea|typosquat\w*|you run what|runs? what(?:ever)? the server)"
+)
+
+
+def defended(low: str, start: int, end: int) -> bool:
+    """Returns whether folded text around `[start, end)` is a defender's: a rule that detects, an incident, a warning."""
+    near = _DEFENDED.search(low, max(0, start - _AROUND_CHARS), min(len(low), end + _AROUND_CHARS))
+    return near is not None and not told_to_run(low, end)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from perpetual_immune.rules.context import bounded, described, of_tests, own_setting, warned
+from perpetual_immune.rules.context import bounded, defended, described, of_tests, own_setting, warned
 from perpetual_immune.rules.hit import Hit, fold, negated, pattern, reported
 from perpetual_immune.rules.index import numbered
 from perpetual_immune.rules.needles import Rule
@@ -216,7 +216,7 @@ SIGNATURES: tuple[tuple[str, str, float, Rule], ...] = tuple(
             "environment-upload",
             "exfiltration",
             3.0,
-            r"(?:requests|httpx|urllib\.request|session)\.(?:post|put|get|urlopen)\([^\n]{0,200}(?:os\.environ|getenv|/\.ssh/|/etc/passwd|\.aws/credentials|\.env['\"])|(?:os\.environ|process\.env)\b[^\n;]{0,80}(?:requests\.post|fetch\(|axios|urlopen|httpx)|fetch\([^\n]{0,160}(?:document\.cookie|process\.env|localStorage)",
+            r"(?:requests|httpx|urllib\.request|session)\.(?:post|put|get|urlopen)\([^\n]{0,200}(?:os\.environ|getenv|/\.ssh/|/etc/passwd|\.aws/credentials|\.env['\"])|(?:\burlopen|\.(?:post|put|request|send|sendall|sendto))\([^\n]{0,160}(?:os\.environ(?!\.get|\[)|\benv\.to_h|%env\b)|(?:os\.environ|process\.env)\b[^\n;]{0,80}(?:requests\.post|fetch\(|axios|urlopen|httpx)|fetch\([^\n]{0,160}(?:document\.cookie|process\.env|localStorage)",
         ),
         (
             "setuid",
@@ -275,6 +275,10 @@ _CODE_LIKE = re.compile(
 )
 
 
+_OWN_TOKEN = re.compile(
+    r"(?:headers?|auth\w*|bearer|x-[\w-]{1,20}|api-?key)[\"']?\s?[=:][^\n]{0,80}(?:environ|getenv)\Z|\.(?:post|put|get|urlopen)\((?:os\.environ|(?:os\.)?getenv)\Z"
+)
+"""One's own token in the header of a request, or an address that the environment names."""
 _COMMAND_CHARS = 160
 _NAME_CHARS = 24
 _CODE_IN_PROSE = re.compile(r"`[^`\n]{1,200}`[,;:]? {1,2}[a-z(]")
@@ -324,9 +328,12 @@ def find(text: str) -> Iterator[Hit]:
             continue
         if rule == "command-injection" and low[match.start()] == "`" and _CODE_IN_PROSE.match(low, match.start()):
             continue  # a manual that quotes a command
+        if rule == "environment-upload" and _OWN_TOKEN.search(match.group(0)):
+            continue
         if rule == "startup-file" and own_setting(low, match.start()):
             continue
         lowered = 1.5 if reported(low, match.start(), match.end()) else 0.0
+        lowered += 1.5 if defended(low, match.start(), match.end()) else 0.0
         lowered += 1.0 if rule == "sql-wipe" and of_tests(low, match.start(), match.end()) else 0.0
         lowered += _documented(low, family, *_command_around(low, match.start(), match.end()))
         if weight > lowered:

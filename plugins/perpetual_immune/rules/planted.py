@@ -130,7 +130,7 @@ _VERBS = _GENERAL.verbs
 
 _PERSON = r"(?:users?|owners?|clients?|customers?|team|manager|boss|guards?|soc|operators?|security|finance|it|hr|admins?|staff|auditors?|maintainers?|people|supplier|vendor|sender|office|them|him|her|me|us|anyone|anybody|someone|colleagues?|board|patient|family|reviewers?|doctor|nurse|tutor|secretary|legal|compliance|residents?|tenants?|the \w+|he|she|they)"
 _CHECKED = r"(?:ask(?:ed|ing)?|check(?:ed|ing)?|confirm\w*|verif\w+|call(?:ed|ing)?|ring(?:ing)?|phone|review\w*|open(?:ed|ing)?|look\w*|reading|double-?check|wait(?:ing)?|bother(?:ed)?|contact\w*|consult\w*|approv\w+|sign-?off|inspect\w*|authori[sz]\w+|writ(?:e|ing) (?:to )?(?:them|him|her|the old))"
-_TOLD = r"(?:tell(?:ing)?|told|inform\w*|notif\w+|mention\w*|announc\w+|alert\w*|warn\w*|be logged|log (?:it|this|that)|record (?:it|this)|raise|discuss|involve)"
+_TOLD = r"(?:tell(?:ing)?|told|inform\w*|notif\w+|mention\w*|alert\w*|warn(?:ing)?|be (?:logged|recorded|reported|minuted)|(?:log|record|report|announce|raise|discuss|bring up) (?:it|this|that|them|anything)|involve)"
 _UNAWARE = rf"\b(?!i\b|we\b|you\b|it\b){_PERSON} (?:needn.?t|need not|needs? not|(?:do not|does not|don.?t|doesn.?t) (?:need|have) to|won.?t|will not|wouldn.?t|never|can.?t|shouldn.?t|should not|must not|mustn.?t) (?:even |ever )?(?:know|see|hear|notice|find out|learn|realise|realize|be (?:aware|told|informed|asked|bothered|involved)|get wind)\b"
 _NOT = r"(?:do not|don.?t|does not|doesn.?t|no need to|no need for|not necessary to|needn.?t|need not|needs? not|(?:do not|don.?t|doesn.?t|does not) (?:need|have) to|without|never|not to|no reason to|no point in|can.?t|cannot|better not|avoid|won.?t|will not|shouldn.?t|should not|must not|mustn.?t)"
 _SIGNS: tuple[tuple[str, float, bool, re.Pattern[str]], ...] = tuple(
@@ -159,6 +159,8 @@ _ATTACK_SUM, _HELD_SUM = 2.75, 2.25
 _GOVERNED_SUM, _GOVERNED_CHARS = 2.0, 160
 _ANOTHER_DEED = 0.5
 _FEWEST_SIGNS, _GENERAL_SIGNS = 2, 4
+_OF_FRAUD = frozenset({"outside", "new-target", "borrowed", "unsafe", "unchecked", "absent"})
+"""What makes a payment more than an errand: its recipient, its means or a check left out."""
 _OF_MONEY = frozenset({"pay", "errand"})
 
 _LEAD_MARKS = frozenset(".!?:;,()[]>*#\n\"'\u2014\u2013\u201c\u2022|")
@@ -339,11 +341,14 @@ def _weight(low: str, start: int, end: int, deed: _Deed, near: set[str]) -> floa
         return 0.0
     if told_of(low, first, last) or told_of(low, 0, min(first, _HEADING_CHARS)):
         return 0.0
-    signs = [
-        (weight, ill)
+    named = {
+        name: (weight, ill)
         for name, weight, ill, pattern in _SIGNS
         if (name, deed.name) != ("public", "open") and pattern.search(low, first, last) is not None
-    ]
+    }
+    if deed.name == "pay" and _OF_FRAUD.isdisjoint(named):
+        return 0.0
+    signs = [*named.values()]
     ill_will = sum(ill for _, ill in signs)
     if not ill_will:
         return 0.0

@@ -250,6 +250,8 @@ _OF_PURPOSE = frozenset(
 _ONLY_IF = re.compile(r"[^.!?\n]{0,12}\b(?:only (?:if|when|while|on|for|in)|with `)|[^!?\n]{0,60}\?")
 _POSSIBLE = re.compile(r"(?:\b(?:you|users?|admins?|we) can |(?:=\w{1,8}`?|--[\w-]{1,16}`?|`) to )\Z")
 """What a manual says can be done, or what an option is for."""
+_WAS_ASKED = re.compile(r"\b(?:asked|told|wanted|allowed) (?:me|us|him|her|them|it) to \Z")
+"""What a person once asked for, of which a note tells."""
 _FAVOURS = frozenset({"request-disable", "request-unsafe-device", "request-pay", "request-money-tool"})
 """Requests that a person also makes of things of their own."""
 _INDEX = numbered([row[3] for row in PATTERNS])
@@ -282,8 +284,9 @@ def find(text: str) -> Iterator[Hit]:
                 staged(low, match.start(), match.end()) or governed(low, match.start(), match.end())
             ):
                 lowered += 1.5
-            if rule == "request-grant" and low.endswith("`sudo", 0, match.end()):
+            if rule == "request-grant" and (low.endswith("`sudo", 0, match.end()) or " ask " in match.group(0)):
                 continue
+            lowered += 1.5 if _WAS_ASKED.search(before) else 0.0
             if rule in _OF_PURPOSE:
                 lowered += 1.5 if purpose(low, match.start()) else 1.0 if _POSSIBLE.search(before) else 0.0
                 if ". " in match.group(0) or "`" in match.group(0):

@@ -157,6 +157,11 @@ _AGED = re.compile(r"-(?:[acm]time|[acm]min)\Z")
 _BELOW = re.compile(r"(?:\./)?[\w-][\w./-]{1,200}\Z")
 
 
+_AGED = re.compile(r"-[acm]time \+(?:[7-9]|\d{2,4})\b|-[acm]min \+\d{4,6}\b")
+"""Only files that were not touched for a week or more."""
+_SHARED = re.compile(r"/(?:mnt|data|scratch|srv|shared|nfs|home|projects?|work|export|media)(?:/[\w-]{1,40})?/?\Z")
+
+
 def _find(command: Command) -> Iterator[Verdict]:
     if "-delete" in command.args and not any(
         a in command.args[: command.args.index("-delete")] for a in ("-exec", "-ok")
@@ -170,6 +175,11 @@ def _find(command: Command) -> Iterator[Verdict]:
             aged = not wide and any(_AGED.match(arg) for arg in command.args)  # what a quota asks for
             ordinary = rubbish or aged or (named and roots)
             yield "find-delete", "destruction", 3.0 if wide else 1.0 if ordinary else 2.0
+            aged = "-name" in command.args and _AGED.search(" ".join(command.args)) is not None
+            if not (wide or named or rubbish or aged) and any(_SHARED.match(root) for root in roots):
+                wide = not any(a in command.args for a in ("-name", "-iname", "-user", "-path", "-empty"))
+            kept = rubbish or (named and roots) or aged
+            yield "find-delete", "destruction", 1.0 if kept else 3.0 if wide else 2.0
 
 
 def _git(command: Command) -> Iterator[Verdict]:
@@ -448,6 +458,11 @@ def _misc(command: Command) -> Iterator[Verdict]:
     elif program in ("shutdown", "poweroff", "halt", "reboot", "init") and (program != "init" or joined in ("0", "6")):
         restarts = program == "reboot" or "-r" in command.args
         yield "shutdown", "destruction", 1.0 if restarts else 2.0
+        yield (
+            "shutdown",
+            "destruction",
+            0.75 if program == "reboot" and (not command.args or command.args[0] == "#") else 2.0,
+        )
     elif program in ("kill", "killall", "pkill") and re.search(r"-(?:9|KILL|SIGKILL) -1\b|-9 1$", joined):
         yield "kill-everything", "destruction", 3.0
     elif program == "mv" and (
