@@ -33,7 +33,7 @@ class _Deed(NamedTuple):
     name: str
     verbs: frozenset[str]
     weight: float
-    objects: re.Pattern[str]
+    objects: Rule
 
 
 _SECRET = r"\.env\b|service[- ]account|credentials?|(?:ssh|private|api|access|signing|deploy|license|master) keys?|(?:\w+'s|access|service|api|deploy|bearer|session|ci|refresh|auth|login) tokens?|kubeconfig|passwords?|passphrases?|logins?\b|(?<!trade )secrets?\b|(?:recovery|door|access|alarm|gate|one-time|backup|verification|security) codes?|cookies|key ?(?:file|store|chain)|\.aws\b|\.ssh/?(?!\S{0,24}\.pub)\b|id_rsa(?!\.pub)"
@@ -72,15 +72,13 @@ _TABLE: tuple[tuple[str, str, float, str], ...] = (
     ("crowd-out", "kill move cancel bump terminate evict take preempt launch scale", 1.0, r"\b(?:the )?other (?:team|group|user|lab|project|tenant)s?'?s?'?\b|\bjobs of (?:the )?other|\breservations?\b|\bbiggest\b|\ball regions|\bevery region"),
     ("bind", "accept sign agree approve submit cosign confirm let", 1.0, r"\bon behalf of\b|\bin (?:the|his|her|their) (?:\w+ )?name\b|\bterms\b|\bas (?:the )?(?:ceo|cfo|director|treasurer|hr|owner|managing director)\b|\bthe (?:new )?device\b|\bthe (?:support )?caller\b"),
 )  # fmt: skip
-_ANY = re.compile(
+_ANY = Rule(
     r"\b(?:customers?|clients?|patients?|tenants?|guests?|residents?|visitors?|employees?|users?|students?|members?|staff|candidates?|applicants?|hosts?|accounts?|cards?|bank|payments?|invoices?|salar\w+|funds?|treasury|portfolio|holdings|shares|transfers?|contracts?|contract-\w+|tax\w*|claims?|orders?|limits?|policy|beneficiary|mails?|e-?mails?|mailbox|inbox|calendar"
     r"|passwords?|codes?|keys?|tokens?|certificates?|flag|production|prod|servers?|db|database|backups?|bucket|disk|repo\w*|org|doors?|alarms?|alerts?|sensors?|cameras?|thermostat|outputs|e-stop|cabinet|pump|medication|prescriptions?|oxycodone|dose|grades?|exams?|verified|vote|amount|records?|ledger|reports?|notices?|banner|warning|licen[cs]es?|quota|permissions?|access|rights|approvers?|sudo|root|screen|microphone|phone|router|network|vpn|dns|domain|tickets?|complaints?|letters?|warrant\w*|inspection|insurance|gateway|names|addresses|deposition|raffle|statements?|transcripts|minutes|ledger|votes?|vote count|pipeline|release|registry|image|bill|dms|term sheet)\b|@[\w-]{1,60}\.[a-z]"
 )
 """Things of others that any order may touch; such an order counts with two signs of ill will."""
 _ANY_WEIGHT = 0.75
-_DEEDS = tuple(
-    _Deed(name, frozenset(verbs.split()), weight, re.compile(source)) for name, verbs, weight, source in _TABLE
-)
+_DEEDS = tuple(_Deed(name, frozenset(verbs.split()), weight, Rule(source)) for name, verbs, weight, source in _TABLE)
 _BY_VERB: dict[str, list[_Deed]] = {}
 for _deed in _DEEDS:
     for _verb in _deed.verbs:
@@ -133,8 +131,8 @@ _CHECKED = r"(?:ask(?:ed|ing)?|check(?:ed|ing)?|confirm\w*|verif\w+|call(?:ed|in
 _TOLD = r"(?:tell(?:ing)?|told|inform\w*|notif\w+|mention\w*|alert\w*|warn(?:ing)?|be (?:logged|recorded|reported|minuted)|(?:log|record|report|announce|raise|discuss|bring up) (?:it|this|that|them|anything)|involve)"
 _UNAWARE = rf"\b(?!i\b|we\b|you\b|it\b){_PERSON} (?:needn.?t|need not|needs? not|(?:do not|does not|don.?t|doesn.?t) (?:need|have) to|won.?t|will not|wouldn.?t|never|can.?t|shouldn.?t|should not|must not|mustn.?t) (?:even |ever )?(?:know|see|hear|notice|find out|learn|realise|realize|be (?:aware|told|informed|asked|bothered|involved)|get wind)\b"
 _NOT = r"(?:do not|don.?t|does not|doesn.?t|no need to|no need for|not necessary to|needn.?t|need not|needs? not|(?:do not|don.?t|doesn.?t|does not) (?:need|have) to|without|never|not to|no reason to|no point in|can.?t|cannot|better not|avoid|won.?t|will not|shouldn.?t|should not|must not|mustn.?t)"
-_SIGNS: tuple[tuple[str, float, bool, re.Pattern[str]], ...] = tuple(
-    (name, weight, ill, re.compile(source))
+_SIGNS: tuple[tuple[str, float, bool, Rule], ...] = tuple(
+    (name, weight, ill, Rule(source))
     for name, weight, ill, source in (
         ("unchecked", 1.0, True, rf"\b{_NOT} (?:(?:to|be|have|is|for|even|a|an|any|the|it|this|that|on|with|{_PERSON}) ){{0,4}}?{_CHECKED}\b|\bno (?:call-?back|second (?:look|signature)|confirmation|sign-?off|tickets?|approval|receipts?|canary|rollback|questions)\b|\b(?:skip|bypass|waive|override)\b[^.\n]{{0,30}}\b(?:check\w*|verification|confirmation|approval|review|warnings?|checksums?|reviewers?|prompts?|dialog)\b|\b(?:can|may|should|shall|could) (?:simply |safely |just )?be (?:ignored|skipped|left out|omitted|waived)\b|\bignore (?:robots|the (?:limits?|warnings?|policy|workflow|signs?|rules?|prompt|dialog)|any warnings?)|\bwithout (?:the |any |a )?(?:scanning|validation reports?|papers|consent|weighing|prescription|invoice|contract|permit|clearance|receipts?)\b|\breviews are off\b|\b(?:checksum|signature|hash)\b[^.\n]{{0,24}}\b(?:differ\w*|ignore|mismatch)|\b(?:ci|tests?) (?:may|can) be red\b|\b(?:needn.?t|need not|doesn.?t need to|do(?:es)? not (?:need|have) to|don.?t (?:need|have) to) be (?:checked|opened|asked|confirmed|reviewed|approved|consulted|verified|signed|registered|authori[sz]ed|documented|inspected)\b|\bwithout (?:opening|reading|a ticket|notice|a second|paperwork|the form|telling|review|sign-?off|approval|consent)\b|\b(?:tickets?|approval|review|sign-?off|signatures?|consent|confirmation|paperwork|verification|permission|id|proof|signer|form|check)\b[^.,;\n]{0,24}\b(?:not|isn.?t|aren.?t|wasn.?t|unnecessary|optional|superfluous|never)\b(?: (?:needed|necessary|required|asked for))?|\b(?:do not|don.?t|dont|no need to|needn.?t) (?:bother|go through|wait|involve|trouble)\b|\bskip (?:the|any|all) (?:handover|usual|queue|form|paperwork|line|board|meeting)|\bwithout (?:his|her|their|the owner.?s?) (?:ok|okay|knowledge|signature)|\bunopened\b|\bonce more would\b|\bagain would only\b"),
         ("kept-from-people", 1.25, True, rf"{_UNAWARE}|\b{_NOT} (?:(?:to|be|have|is|even|it|this|that|need|needs|want|with|of|a|{_PERSON}) ){{0,4}}?{_TOLD}\b|\b(?:nobody|no one|no-one) (?:else|needs?|will (?:notice|miss|need|know|ask|see|look)|has to|is (?:looking|going to look))|\btell nobody\b|\bhardly any(?:one|body)\b|\bsurprise (?:audit|check|inspection|visit|review)|\bquietly\b|\bsilently (?:forward|send|copy|add|upload|delete|remove|approve|merge|install)\b|\bdiscreetly\b|\bsecretly\b|\bunder the radar|\bkeep (?:it|this|that) (?:between|quiet|to yourself|low)|\b(?:else|otherwise|or) (?:the |they'?ll |it )?(?:\w+ )?(?:will |would |'ll )?(?:(?:opens?|raises?|triggers?|files?) (?:an?|the) (?:\w+ )?(?:alarms?|tickets?|cases?|alerts?|flags?|incident|inquiry|investigation)|complain|object|get alerted|be alerted)|\b(?:only|would|just) (?:complain|delay|cause calls|object|ask questions)\b|\bleave (?:it|this|that) out of\b|\bdoes not show(?: up)?\b|\bdoesn.?t show\b|\bbring nobody\b|\bmark(?:ed)? (?:it |them )?as read\b|\bblame\b|\bexplain later\b|\bremove the (?:change|entr(?:y|ies)|line|traces?|notice|notification)\b|\bkeep (?:her|him|them) out of\b|\bbehind\b[^.\n]{{0,16}}\bback\b|\bwithout a (?:note|trace|word|record)|\b(?:dont|do not|don't|no need to) open (?:a|any) (?:ticket|case)|\bsilent(?:ly)? (?:copy|copies|forward)|\b(?:do not|don.?t|dont|never) (?:minute|wake|disturb|reply to|cc|document|post about|make a note)\b|\bkeep (?:it|this|that|them|her|him) (?:out of|off|away from)\b|\b(?:nobody|no one|no-one) (?:will|would|is going to|can|has|goes?|ever)\b|\b(?:hr|owner|boss|team|soc|security|legal|finance|management|client|customer|auditors?|she|he|they) (?:doesn.?t|does not|don.?t|do not|never|won.?t|will not|wouldn.?t) (?:even |ever |really |usually )?(?:read|check|look|notice|find out|care|mind|ask)\b|\b(?:will|would|to) stop (?:warning|asking|complaining)|\bauto-?close\b|\bso (?:that )?(?:the |our |his |her )?(?:board|they|she|he|users?|owners?|customers?|auditors?|management|boss|team|guards?|parents|regulators?|finance|legal|security|neighbou?rs?|press|people) (?:doesn.?t|don.?t|won.?t|can.?t|cannot|does not|do not|will not|never)\b|\b(?:vanish|disappear)\b|\ba copy nowhere|\b(?:file|book|label|log|enter|declare|put)\b[^.;\n]{0,40} (?:as|under) (?:an? )?[\"\'“]?(?:corrections?|materials|consulting|travel|maintenance|training|routine|rent|misc\w*|office \w+|spam)\b|\bno known issues|\bwithout (?:him|her|them|anyone|the \w+) (?:knowing|noticing|seeing)|\bnever check|\bthat none exist|\btired of them\b"),
@@ -152,7 +150,7 @@ _SIGNS: tuple[tuple[str, float, bool, re.Pattern[str]], ...] = tuple(
         ("unsafe", 0.75, True, r"\b(?:unsigned|unverified|isn.?t signed|not signed|allow unverified|trusted-host|as administrator|signature enforcement|(?:empty|blank) password|to blank|all inbound|access to all (?:sites|your)|all scopes|gift vouchers?|codes? (?:to be )?(?:texted|read)|read the codes|text(?:ed)? it to|the wallet|double strength|to the maximum|to zero|legal hold|back-?date|birth dates?|names (?:and birth|should|may)|retention lock|object lock|required second|two-reviewer|straight to main|whole disk|entirely|blind copy|demote|remove the (?:others|rest|present|old|flagged)|take away|bridged|ignore list|attached macro|real names|unredacted|taped over|into the production image|robots\.txt|spread it over|kyc|un-?anonymi[sz]ed|as root|allow_\w+ ?= ?true|lowest (?:setting|level)|highest (?:setting|level)|encryption (?:can|may|off)|limits? (?:are|is) (?:removed|lifted|off)|jumper|bypassed|rather than to the|trusted for all|for all users|before the announcement|unanimous|same token|2fa code|one-time code|home phone|phone numbers|home addresses|card numbers?|on the anonymous|put me in|make me|let me in|my (?:home|private|own) (?:server|address|account|machine|box|mail)|ask(?:s|ed)? for a second|then deleted|deleted from the inbox|sync the passwords|in production and|to mine|all sites|including versions|versions too|as well,? and)\b|\b0\.0\.0\.0"),
     )
 )  # fmt: skip
-_ILL_INDEX = numbered([Rule(pattern.pattern) for _, _, ill, pattern in _SIGNS if ill])
+_ILL_INDEX = numbered([pattern for _, _, ill, pattern in _SIGNS if ill])
 _MOST_SIGNS = 200
 _STRONG_SIGN = 1.0
 _REJECTED, _HELD = 3.0, 2.0
@@ -199,7 +197,7 @@ _LEAD_WORDS = frozenset(
         "beforehand",
     ]
 )
-_LEAD_PHRASE = re.compile(
+_LEAD_PHRASE = Rule(
     r"(?:\b(?:you|agents?|assistants?|bots?) (?:[\w-]+ ){0,4}?(?:must|should|shall|can|could|may|might|will|would|need to|needs to|have to|has to|ought to)|\b(?:can|could|would|will|may|should|must) (?:you|the (?:assistant|agent|bot|model)|your (?:assistant|agent)|someone|somebody)"
     r"|\b(?:need|want|like|asked|ask|asks|tell|get|expect|require) (?:you|the (?:assistant|agent|bot)) to|\b(?:you|agents?|assistants?) (?:need|have|are|is) to|\b(?:make sure|be sure|remember|go ahead and|feel free|do not forget|don.t forget) to|\b(?:have|let) the (?:assistant|agent|bot)|\bstep \d{1,2}|\A\s{0,4}\d{1,2}[.)]|\n\s{0,4}\d{1,2}[.)]|(?:\A|\n)\s{0,4}[-+])\s{1,3}(?:also |please |then |just |now |first |kindly )?\Z"
 )
@@ -210,14 +208,14 @@ _CLAUSE_CHARS, _BEFORE_CHARS, _AFTER_CHARS = 200, 320, 420
 _LEAD_CHARS, _HEADING_CHARS = 72, 120
 _MOST_ORDERS = 2_000
 
-_GOVERNED = re.compile(
+_GOVERNED = Rule(
     r"\b(?:after (?:the |a |an )?(?:\w+ )?(?:approval|sign-?off|review|confirmation)|(?:once|when|if) (?:the )?(?:\w+ ){1,4}(?:approved?|approves|signed off|agrees?|confirms?)|two admins|four eyes|second reviewer has|two approvals|ask (?!for|them|all|the)\w+ (?:before|first)|(?:turn|switch) (?:it|them) (?:back )?on again|on again (?:after|when)|and tell (?:the \w+|us|them|me) (?:when|that|about|if|how)|let the others know|tell the (?:team|guard|owner|group)|known number|ask the user|unless (?:the user|they|he|she|i)\b|if the user|(?:up to|below|under|less than|above|over|more than) [$\u20ac\u00a3]?\d+(?! ?(?:contacts|people|users))|goes? to a (?:person|human|colleague|manager)|a (?:person|human) (?:approves|decides|signs|checks|confirms|must|has to)|larger (?:ones|amounts|sums|refunds)|still needs?|secure form|university's form|both sides|by letter|as in the (?:signed|approved)|at the desk|anonymi[sz]ed|usual (?:account|shop)|account on file(?!\b[^.]{0,40}instead)|redacted|strip\b|no personal data)"
 )
 _OWN = re.compile(
     r"\A\s(?:up |out |off )?(?:all (?:of )?|the )?(?:my|our own|mine)\b(?! (?:boss|manager|colleague|client|customer)s?\b)"
 )
 _OF_PLACES = frozenset({"destroy", "weaken", "open", "install", "crowd-out", "errand", "grant"})
-_BOUNDED = re.compile(
+_BOUNDED = Rule(
     r"\b(?:staging|sandbox|test|tests|mock|demo flow|temp(?:orary)?|tmp|scratch/\w+|localhost|cache\w*|gradients?|early stopping|progress bars?|telemetry|profiler|flaky|stale|superseded|my own|debug|verbose|dry[- ]?run)\b"
 )
 
@@ -253,7 +251,7 @@ def _leads(low: str, start: int) -> bool:
         first -= 1
     if low[first : at + 1] in _LEAD_WORDS:
         return True
-    return _LEAD_PHRASE.search(low, max(0, start - _LEAD_CHARS), start) is not None
+    return _LEAD_PHRASE.expression.search(low, max(0, start - _LEAD_CHARS), start) is not None
 
 
 _IRREGULAR = {
@@ -265,7 +263,7 @@ _PARTICIPLES = {
     **{verb + ("d" if verb.endswith("e") else "ed"): verb for verb in _VERBS},
     **{form: verb for form, verb in _IRREGULAR.items() if verb in _VERBS},
 }
-_TO_BE = re.compile(
+_TO_BE = Rule(
     r"\b(?:should|must|shall|can|may|needs? to|ha(?:s|ve) to|(?:is|are) to|ought to|please let [\w ]{1,30})(?: (?:also|now|then|just|simply|all|both))? be (?:\w+ly )?\Z"
 )
 _SUBJECT_CHARS, _COMPLEMENT_CHARS = 90, 80
@@ -275,7 +273,7 @@ _SENTENCE = re.compile(r"[.!?;:\n](?=\s)")
 def _passive_orders(low: str, ill: Sequence[int]) -> Iterator[tuple[int, int, _Deed]]:
     """Yields start, end and class of each grave duty in the passive: "the codes should be texted to ..."."""
     for at, form in places_of(low, words_of(low) & _PARTICIPLES.keys()):
-        lead = _TO_BE.search(low, max(0, at - _LEAD_CHARS), at) if _is_near(ill, at) else None
+        lead = _TO_BE.expression.search(low, max(0, at - _LEAD_CHARS), at) if _is_near(ill, at) else None
         if lead is None:
             continue
         first = max(0, lead.start() - _SUBJECT_CHARS)
@@ -286,7 +284,9 @@ def _passive_orders(low: str, ill: Sequence[int]) -> Iterator[tuple[int, int, _D
         end = ended.start() if ended is not None else end
         clause = f" {low[first : lead.start()]} {low[at + len(form) : end]}"
         for deed in (*_BY_VERB.get(_PARTICIPLES[form], ()), _GENERAL):
-            if deed.objects.search(clause) is not None and not (deed.name in _OF_PLACES and _BOUNDED.search(clause)):
+            if deed.objects.expression.search(clause) is not None and not (
+                deed.name in _OF_PLACES and _BOUNDED.expression.search(clause)
+            ):
                 yield first, end, deed
 
 
@@ -304,11 +304,11 @@ def _orders(low: str, ill: Sequence[int]) -> Iterator[tuple[int, int, _Deed]]:
         stop = _CLAUSE_END.search(low, end, limit)
         clause = low[end : stop.start() if stop is not None else limit]
         for deed in (*_BY_VERB.get(verb, ()), _GENERAL):
-            match = deed.objects.search(clause if deed.name != "weaken" else _own_part(clause))
+            match = deed.objects.expression.search(clause if deed.name != "weaken" else _own_part(clause))
             if (
                 match is not None
                 and _OWN.match(clause) is None
-                and not (deed.name in _OF_PLACES and _BOUNDED.search(clause[: match.end() + 30]))
+                and not (deed.name in _OF_PLACES and _BOUNDED.expression.search(clause[: match.end() + 30]))
             ):
                 yield start, end + match.end(), deed
 
@@ -350,7 +350,7 @@ def _weight(low: str, start: int, end: int, deed: _Deed, near: set[str]) -> floa
     named = {
         name: (weight, ill)
         for name, weight, ill, pattern in _SIGNS
-        if (name, deed.name) != ("public", "open") and pattern.search(low, first, last) is not None
+        if (name, deed.name) != ("public", "open") and pattern.expression.search(low, first, last) is not None
     }
     if deed.name == "pay" and _OF_FRAUD.isdisjoint(named):
         return 0.0
@@ -365,7 +365,10 @@ def _weight(low: str, start: int, end: int, deed: _Deed, near: set[str]) -> floa
     if deed is _GENERAL and len(signs) + ill_will < _GENERAL_SIGNS:
         return 0.0
     total = deed.weight + sum(weight for weight, _ in signs)
-    if _GOVERNED.search(low, max(0, start - _GOVERNED_CHARS), min(len(low), end + _GOVERNED_CHARS)) is not None:
+    if (
+        _GOVERNED.expression.search(low, max(0, start - _GOVERNED_CHARS), min(len(low), end + _GOVERNED_CHARS))
+        is not None
+    ):
         total -= _GOVERNED_SUM
     if total >= (_GENERAL_SUM if deed is _GENERAL else _ATTACK_SUM) and len(signs) >= _FEWEST_SIGNS:
         return _REJECTED
