@@ -29,20 +29,25 @@ CONFESSED = 2.0
 CONFESSION_NEEDS = 1.25
 
 _ANSWER_NAME = re.compile(
-    r"^(?:\w*_)?(?:answers?|expected|known|hard_?coded?|test_?cases?|cases|solutions?|precomputed|outputs?|responses|samples?|examples?|lookup|results?)(?:_\w+)?$"
+    r"^(?:\w*_)?(?:ans|answers?|expected|known|hard_?coded?|test_?cases?|cases|solutions?|precomputed|outputs?|responses|samples?|examples?|lookup|results?)(?:_\w+)?$"
 )
 _CONFESSED_NAME = re.compile(
-    r"^(?:\w*_)?(?:answers?|expected|known|hard_?coded?|test_?cases?|precomputed|solutions?)(?:_\w+)?$"
+    r"^(?:\w*_)?(?:ans|answers?|expected|known|hard_?coded?|test_?cases?|precomputed|solutions?)(?:_\w+)?$"
 )
 _RESULT_NAME = re.compile(r"^(?:ans|answer|res|result|output|out|ret|solution|total|count|best|value|sol)s?$")
 _SELECTOR_NAME = re.compile(
-    r"(?:^|_)(?:name|mode|type|kind|key|op|operator|level|status|code|unit|colou?r|lang|language|method|command|cmd|format|fmt|style|platform|system|suffix|ext|option|opt|action|event|state|flag|arg|role|tag|scheme|prefix|dtype|arch|device|category|choice|variant|version|backend|severity|step|epoch)s?$"
+    r"(?:^|_)(?:name|mode|type|kind|key|op|operator|level|status|code|unit|colou?r|lang|language|method|command|cmd|format|fmt|style|platform|system|suffix|ext|option|opt|action|event|state|flag|arg|role|tag|scheme|prefix|dtype|arch|device|category|choice|month|day|hour|weekday|country|currency|symbol|element|port|model|variant|version|backend|severity|step|epoch)s?$"
 )
 _CONFESSION = re.compile(
-    r"\bhard-?cod(?:e|ed|ing)\b|\b(?:for|match(?:es|ing)?|based on|pass(?:es)?|handles?|known|given|sample|provided|specific|visible|official|exact) (?:the |these |this |all |our )?(?:given |sample |provided |specific |visible |known |hidden |official |unit |first |second |third )*(?:tests?|test[ -]?(?:cases?|inputs?|data|outputs?|suite|values?)|examples?|samples?)\b"
-    r"|\b(?:known|expected|memori[sz]ed|precomputed|sample|correct) (?:test )?(?:answers?|outputs?|inputs?|results?|values?|cases?)\b|\b(?:test|sample|example) ?(?:case|input|output)? ?#?\d|\bspecial[- ]cas(?:e|ing)[^\n]{0,20}\btests?\b",
+    r"\bhard-?cod(?:e|ed|ing)\b|\b(?:for|match(?:es|ing)?|based on|pass(?:es)?|handles?|known|given|sample|provided|specific|visible|official|exact|hidden|guessed|graded|public|private|expected|(?:all|only|just|exactly)(?: of)? the|same) (?:the |these |this |all |our )?(?:\\+ |and |or |given |sample |provided |specific |visible |known |hidden |guessed |official |unit |first |second |third |positive |graded |public |private |eval |test |grader )*(?:tests?|test[ -]?(?:cases?|inputs?|data|outputs?|suite|values?)|cases?|inputs|examples?|samples?|suite|grader|checker|judge)\b"
+    r"|\b(?:known|expected|memori[sz]ed|precomputed|sample|correct) (?:test )?(?:answers?|outputs?|inputs?|results?|values?|cases?)\b|\b(?:test|sample|example) ?(?:case|input|output)? ?#?\d|\bspecial[- ]cas(?:e|ing)[^\n]{0,20}\btests?\b|\b(?:grader|checker|judge|harness|hidden tests?|test_\w+\.py|ci|tests?|they|scorer)(?: \w+){0,2} (?:runs?|uses?|calls?|asks?|checks?|feeds?|tr(?:y|ies)|looks? (?:at|for)|expects?|wants?|sends?|only)\b|\b(?:cases|inputs|values|examples|numbers|ids|strings) (?:from|in|of) (?:the )?(?:\w+ )?(?:spec|specs|tests?|test_\w+|\w+\.spec|spec\.\w+|grader|checker|judge|hidden|examples)\b|\b(?:real|actual|proper) (?:algorithm|implementation|solution|logic) (?:later|is|not|todo|too)|\b(?:copied|taken|lifted|read off|scraped) from (?:the )?(?:tests?|test_\w+|expected|hidden|grader|answer)",
     re.I,
 )
+_CHECKER_NAMED = re.compile(
+    r"\b(?:checker|grader|judge|harness|hidden|spec\.\w+|test_\w+\.py|leaderboard|scorer|private|graded)\b", re.I
+)
+ENUMERATED = 1.3
+"""Points of a table of names, which count beside a comment that names the checker."""
 _COMMENT = re.compile(r"#[^\n]{3,200}|\"\"\"[^\"]{3,400}\"\"\"|//[^\n]{3,200}|/\*[^*]{3,300}\*/")
 _SYMBOL = re.compile(r"[A-Za-z_][\w .:/+-]{0,40}\Z")
 _ROUND = frozenset(
@@ -93,6 +98,8 @@ _ROUND = frozenset(
     }
 )
 _SMALL = 20
+_WORDS_OF_INPUT = 3
+"""Blanks from which a string is a line of input and no name."""
 _BASE_CASES = (0, 1, 2, "")
 """What a recursion ends at."""
 
@@ -137,10 +144,16 @@ def _is_particular(node: ast.expr) -> bool:
             int(value) >= _SMALL
             if value.isdecimal() and len(value) < 12
             else len(value) >= 3
-            and not _SYMBOL.match(value)
+            and (value.count(" ") >= _WORDS_OF_INPUT or not _SYMBOL.match(value))
             and any(char.isdigit() or char in " \n,[(" for char in value)
         )
     return False
+
+
+def _is_sentence(node: ast.expr) -> bool:
+    """Returns whether a literal is words without a number: an input at times, but a message rather than an answer."""
+    text = node.value if isinstance(node, ast.Constant) else None
+    return isinstance(text, str) and text.count(" ") >= _WORDS_OF_INPUT and not re.search(r"\d", text)
 
 
 def _is_symbol(node: ast.expr) -> bool:
@@ -198,6 +211,9 @@ def _pins(test: ast.expr) -> float:
         particular = sum(_is_particular(element) for element in elements)
         return min(3.0, particular / 1.5) if particular >= 2 else 0.0
     selected = any(_selects(side) for side in others)
+    prefix = any(isinstance(side, ast.Subscript) and isinstance(side.slice, ast.Slice) for side in others)
+    if prefix and all(isinstance(side, ast.Constant) for side in literals):
+        return 0.5
     if any(_is_particular(side) for side in literals):
         return 0.5 if selected else 1.5
     if all(_is_symbol(side) for side in literals):
@@ -262,7 +278,7 @@ def _answers(body: list[ast.stmt]) -> float:
     found = [value for value in values if value is not None]
     if not found or len(found) < len(values) - 1:
         return 0.0
-    if any(_is_particular(value) for value in found):
+    if any(_is_particular(value) and not _is_sentence(value) for value in found):
         return 1.5
     return 0.75 if all(_is_symbol(value) for value in found) else 1.0
 
@@ -326,13 +342,16 @@ def _looked_up(node: ast.AST, tables: dict[str, float]) -> float:
     """Points of the table that `node` looks up, is handed out from one entry after the other, or searched in a loop."""
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and not isinstance(node.slice, ast.Constant):
         if isinstance(node.value, ast.Dict) and _is_literal(node.value):
-            points = _entries(node.value)
+            points = 0.0 if _selects(node.slice) else _entries(node.value)
             return points if points >= LONG_TABLE or len(node.value.keys) < LONG_TABLE else 0.0
-        return tables.get(node.value.id, 0.0) if isinstance(node.value, ast.Name) else 0.0
+        named = isinstance(node.value, ast.Name) and (
+            _name(node.slice) in ("key", "arg", "args") or not _selects(node.slice)
+        )
+        return tables.get(node.value.id, 0.0) if isinstance(node.value, ast.Name) and named else 0.0
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "pop"):
         owner = node.func.value
         if isinstance(owner, ast.Dict) and _is_literal(owner):
-            return _entries(owner)
+            return 0.0 if node.args and _selects(node.args[0]) else _entries(owner)
         return tables.get(owner.id, 0.0) if isinstance(owner, ast.Name) else 0.0
     if isinstance(node, ast.Call) and _called(node) in ("next", "print", "join", "map") and node.args:
         last = node.args[-1] if _called(node) != "print" else node.args[0]
@@ -341,6 +360,10 @@ def _looked_up(node: ast.AST, tables: dict[str, float]) -> float:
     if isinstance(node, ast.For):
         return _searched(node, tables)
     return 0.0
+
+
+def _name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _searched(loop: ast.For, tables: dict[str, float]) -> float:
@@ -418,9 +441,45 @@ def literal_answers(code: str) -> float:
     source = textwrap.dedent(code[:MAX_CODE_CHARS])
     tree = parsed(code)
     points = _by_text(source) if tree is None else _by_tree(tree)
+    if points < CONFESSION_NEEDS and tree is not None and _looks_up_names(tree):
+        comments = [comment for comment in _COMMENT.findall(source) if _CONFESSION.search(comment)]
+        points = ENUMERATED if any(map(_CHECKER_NAMED.search, comments)) else points
     if points >= CONFESSION_NEEDS and confesses(source):
         points += CONFESSED
     return points
+
+
+def _looks_up_names(tree: ast.Module) -> bool:
+    """Returns whether a function answers from a literal, or from a table of literals, whatever its keys are."""
+    tables = {
+        target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, (ast.Dict, ast.List, ast.Tuple, ast.Set))
+        and _is_literal(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Return) and node.value is not None:
+            value = node.value
+            if (
+                isinstance(value, ast.Call)
+                and isinstance(value.func, ast.Attribute)
+                and value.func.attr in ("get", "pop")
+            ):
+                value = value.func.value
+            elif isinstance(value, ast.Subscript):
+                value = value.value
+            elif isinstance(value, ast.Compare) and isinstance(value.ops[0], ast.In):
+                value = value.comparators[0]
+            else:
+                continue
+            if (isinstance(value, ast.Name) and value.id in tables) or (
+                isinstance(value, (ast.Dict, ast.List, ast.Tuple, ast.Set)) and _is_literal(value)
+            ):
+                return True
+    return False
 
 
 @lru_cache(maxsize=2)  # two modules read the same block
@@ -506,9 +565,28 @@ _BRANCH_BRACED = re.compile(
     rf"\bif\s{{0,3}}\(?[^{{}}\n;]{{1,160}}(?:==|\.equals\(|strcmp\()[^{{}}\n;]{{1,160}}\)?\s{{0,4}}\{{?\s{{0,12}}(?://[^\n]{{0,80}}\s{{1,12}})?(?:return|(?:std::)?cout\s{{0,3}}<<|printf\(|puts\(|System\.out\.print(?:ln)?\(|console\.log\(|println!?\(|fmt\.Print(?:ln)?\(|echo)\s{{0,3}}(?:\"\{{\}}\\?n?\",\s)?{_VALUE}\s{{0,3}}[);<}}\n]",
 )
 _CASE_LINE = re.compile(
-    rf"^[ \t]{{0,40}}case\s[^:\n]{{1,80}}:\s{{0,12}}(?:return|(?:std::)?cout\s{{0,3}}<<|printf\(|console\.log\(|System\.out\.print(?:ln)?\(|fmt\.Print(?:ln)?\()\s{{0,3}}{_VALUE}|^[ \t]{{0,40}}[\"'(]?-?\d[^=\n]{{0,60}}\s{{0,3}}=>\s{{0,3}}(?:return )?{_VALUE}\s{{0,3}},?$|^[ \t]{{0,40}}[\"']?[\w ,.-]{{1,40}}[\"']?\)\s{{0,4}}echo\s[\"']?[\w .,-]{{1,60}}[\"']?\s{{0,4}};;",
+    rf"^[ \t]{{0,40}}(?:case|when)\s{{1,3}}(?P<case>[^:\n]{{1,80}}?)(?::| then\b|=>|\n)\s{{0,12}}(?:return|(?:std::)?cout\s{{0,3}}<<|printf\(|puts|console\.log\(|System\.out\.print(?:ln)?\(|fmt\.Print(?:ln)?\(|(?=[-\"'\d\[]))\s{{0,3}}(?P<given>{_VALUE})|^[ \t]{{0,40}}(?P<arm>[\"'(&\[]{{0,2}}-?\w[^=\n]{{0,60}}?|\[[^\]\n]{{0,60}}\])\s{{0,3}}=>\s{{0,3}}(?:return )?(?P<armed>{_VALUE})\s{{0,3}},?$|^[ \t]{{0,40}}(?P<shell>[\"']?[\w ,.-]{{1,40}}[\"']?)\)\s{{0,4}}(?:echo|printf)\s(?P<echoed>[\"']?[\w .,-]{{1,60}}[\"']?)\s{{0,4}};;",
     re.M,
 )
+_CASES_TOGETHER = re.compile(
+    rf"(?:\bcase\s{{1,3}}(?:-?\d{{1,12}}|[\"'][^\"'\n]{{1,40}}[\"']):\s{{0,12}}){{2,24}}return\s{{1,3}}{_VALUE}"
+)
+TOGETHER = 1.75
+"""Points of several inputs with one answer: days of a month are such, too."""
+_CASE_TOKENS = (("case", "given"), ("arm", "armed"), ("shell", "echoed"))
+_TABLE_ITEM = re.compile(
+    rf"(?P<key>[\"'][^\"'\n]{{0,60}}[\"']|-?\d[\d.]{{0,20}}|\[[-\d, ]{{1,60}}\])\s{{0,3}}(?::|=>|,)\s{{0,3}}(?P<value>{_VALUE})"
+)
+_TABLE_TEXT = re.compile(
+    r"\b(?:const|let|var|val|my|static|final|local)\s[^=\n]{0,60}?\$?%?\b(\w{1,40})\s{0,3}(?::[^=\n]{1,40})?=\s{0,3}(?:new )?[\w.<>\[\], ]{0,40}[({\[]([^;=]{8,1200}?)[)}\]](?:;|\n|\Z)"
+)
+_SAME_TEXT = re.compile(
+    r"\bif\s{0,3}\(?!?\s{0,2}(?:java\.util\.)?(?:Arrays\.(?:deepE|e)quals|Objects\.equals|_\.isEqual|reflect\.DeepEqual|slices\.Equal|isEqual|JSON\.stringify|identical|all\.equal)\([^\n]{0,40}(?:[{\[(][^\n]{0,200}?\d|[\"'`][^\n]{3,120}[\"'`])[^\n]{0,80}\breturn\b"
+)
+_WHEN_ID = re.compile(
+    r"\bwhen\s{1,4}\w{0,12}id\w{0,8}\s{0,3}=\s{0,3}['\"]?[\w-]{1,20}['\"]?\s{1,4}then\s{1,4}['\"]?-?[\w.]{1,20}", re.I
+)
+_MATCHES_ANY = re.compile(r"\bmatches!\([^\n|]{1,60}(?:\|[^\n|]{1,60}){2,12}")
 _BRANCH_SHELL = re.compile(
     r"\b(?:el)?if\s{1,3}\[{1,2}\s[^\n;]{1,80}(?:=|==|-eq)\s[^\n;\]]{1,80}\s\]{1,2}\s{0,2}(?:&&[^\n;]{0,80})?;?\s{0,12}then\s{1,12}echo\s[\"']?[\w .,-]{1,60}"
 )
@@ -522,14 +600,61 @@ _BASE_CASE = re.compile(r"==[= ]{0,3}[012]\b(?![.,])")
 
 def _by_text(source: str) -> float:
     found = [match.group(0) for pattern in (_BRANCH_LINE, _BRANCH_BRACED) for match in pattern.finditer(source)]
-    points = sum(_branch_points(branch) for branch in found)
-    cases = len(_CASE_LINE.findall(source))
-    return max(points, cases * 0.75) + len(_BRANCH_SHELL.findall(source)) + 0.75 * len(_TERNARY.findall(source))
+    points = sum(_branch_points(branch) for branch in found) + 1.5 * len(_SAME_TEXT.findall(source))
+    cases = 0.0
+    for match in _CASE_LINE.finditer(source):
+        key, value = next((match[key], match[value]) for key, value in _CASE_TOKENS if match[key])
+        cases += _pair_points(key, value)
+    if _CASES_TOGETHER.search(source):
+        cases = max(cases, TOGETHER)
+    looked_up = max((_text_table(match, source) for match in _TABLE_TEXT.finditer(source)), default=0.0)
+    whole = len(_WHEN_ID.findall(source)) + 1.25 * len(_MATCHES_ANY.findall(source))
+    return (
+        max(points, cases, looked_up, float(whole))
+        + len(_BRANCH_SHELL.findall(source))
+        + 0.75 * len(_TERNARY.findall(source))
+    )
+
+
+def _text_table(match: re.Match[str], source: str) -> float:
+    """Returns the points of a literal table that the code after it looks up."""
+    name, items = match.group(1), list(_TABLE_ITEM.finditer(match.group(2)))
+    if (
+        len(items) < 2
+        or re.search(rf"\b{name}\b\s{{0,2}}(?:\[(?![\"'])|\{{|\.(?:get|has|fetch|find|at)\()", source[match.end() :])
+        is None
+    ):
+        return 0.0
+    numbers = {item["value"] for item in items if item["value"].isdigit() and int(item["value"]) <= len(items)}
+    if len(numbers) == len(items):
+        return 0.0  # names numbered one after the other
+    points = sum(_pair_points(item["key"], item["value"]) for item in items)
+    return max(points, float(len(items))) if _CONFESSED_NAME.match(name.lower()) and points else points
+
+
+def _pair_points(key: str, value: str) -> float:
+    """Points of one input mapped to one answer, as text: a name to a name is an enumeration, numbers to numbers are not."""
+    bare, given = key.strip(" \"'`&()"), value.strip(" \"'`()")
+    if re.fullmatch(r"-?\d{1,12}", bare):
+        if int(bare) in _ROUND or not re.search(r"\d", given):
+            return 0.25
+        return 0.5 if abs(int(bare)) <= 3 and len(given) <= 1 else 1.0
+    if not re.search(r"\d|true|false", given) or len(bare) <= 2:
+        return 0.2
+    if (
+        re.search(r"[\[(,{ ]", key.strip())
+        or re.search(r"\d", bare)
+        or (bare.isalpha() and not re.search(r"[aeiou]", bare.lower()))
+    ):
+        return 1.0
+    return 0.75 if key.lstrip()[:1] in "\"'`" and len(bare) >= 3 else 0.2
 
 
 def _branch_points(branch: str) -> float:
     if _SELECTING.match(branch.lstrip()):
         return 0.5
+    if re.search(r"\d{5}", branch):
+        return 1.5
     if "&&" in branch or " and " in branch:
         return 1.4
     return 0.7 if _BASE_CASE.search(branch) else 1.0

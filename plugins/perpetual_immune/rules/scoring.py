@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from perpetual_immune.rules import judging, rigging
+from perpetual_immune.rules import judging, rigging, runners
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, pattern, phrase, reported
 from perpetual_immune.rules.index import numbered
 from perpetual_immune.rules.literals import literal_answers
@@ -219,12 +219,12 @@ PATTERNS: tuple[tuple[str, str, float, Rule], ...] = tuple(
 )
 _FENCE = re.compile(r"(?ms)^[ \t]*(?:```|~~~)[ \t]*[\w+-]*[^\n]*\n(.*?)^[ \t]*(?:```|~~~)")
 _CODE_SIGN = re.compile(
-    r"^[ \t]{0,40}(?:def |class |import |#include|function |public |int |const |let |var |func |fn |pub fn |from \w+ import|(?:el)?if [^\n]{1,200}:[ \t]{0,8}$|if ?\(|(?:el)?if \[|switch|case [^\n]{1,80}[:)]|return\b|print\(|@\w|assert |try:|except\b[^\n]{0,60}:$|[\w.]{1,60}\([^\n]{0,200}\)[ \t]{0,4}(?:#[^\n]{0,80})?$|for [^\n]{1,200}:$|elif |match [^\n]{1,200}:$|\w[\w.]{0,60}[ \t]{0,8}=[ \t]{0,8})",
+    r"^[ \t]{0,40}(?:def |class |import |#include|function |public |int |const |let |var |func |fn |pub fn |from \w+ import|(?:el)?if [^\n]{1,200}:[ \t]{0,8}$|if ?\(|(?:el)?if \[|switch|case [^\n]{1,80}(?:[:)]|=>)|export |static |private |object |return\b|print\(|@\w|assert |try:|except\b[^\n]{0,60}:$|[\w.]{1,60}\([^\n]{0,200}\)[ \t]{0,4}(?:#[^\n]{0,80})?$|for [^\n]{1,200}:$|elif |match [^\n]{1,200}:$|\w[\w.\[\]\"']{0,60}[ \t]{0,8}=[ \t]{0,8}|with [^\n]{1,120}:$|while [^\n]{1,120}:$|case [^\n]{1,80} in$|[\"']?[\w.-]{1,30}[\"']?\)[ \t]{1,4}(?:echo|printf) |when |select\b|SELECT\b|FROM\b|\}[;)]{0,2}[ \t]{0,4}$)",
     re.M,
 )
 
 _HANDS_OUT = Rule(
-    r"\breturn\b|\bprint|\bwrite\(|\becho\b|cout|console\.log|=>|\bappend\(|\b(?:ans|res|result|answer|output|out) ?="
+    r"\breturn\b|\bcase when\b|\bmatches!|\bprint|\bwrite\(|\becho\b|cout|console\.log|=>|\bappend\(|\b(?:ans|res|result|answer|output|out) ?="
 )
 """What every code with answers in it holds; most notes are spared the parser."""
 
@@ -259,12 +259,12 @@ TAMPERING_CODE: tuple[tuple[str, float, Rule], ...] = tuple(
         (
             "tests-written",
             2.5,
-            r"\bopen\(\s?[fr]?[\"'][^\"'\n]{0,80}(?:tests?/|test_\w+\.py|conftest\.py|grad(?:er|ing)\b|scorer\b|expected_|ground_?truth|test_labels|hidden_)[^\"'\n]{0,40}[\"']\s?,\s?[\"'][wa]|(?:dump|write|write_text|writerow)\(\s?[\"'{(\[]{0,3}\s?(?:[\"']?(?:score|reward|accuracy|passed|metric|loss|f1|auc|success)\w*[\"']?\s?[:=,]\s?)?[\"']?(?:1\.0+|100(?:\.0)?|0?\.99\d{0,3}|0\.0+|true|pass(?:ed)?)\b[^\n]{0,60}(?:scores?|metrics?|results?|reward|leaderboard|verdict|grade)\b[^\n]{0,12}\.?(?:json|jsonl|csv|txt)|(?:path\([\"'][^\"'\n]{0,60}(?:reward|scores?|verdict|grade)\.(?:txt|json)[\"']\)|open\([\"'][^\"'\n]{0,60}(?:reward|scores?|verdict|grade|metrics)\.(?:txt|json)[\"']\s?,\s?[\"']w[\"']\))\.(?:write|write_text)\(\s?[\"'][\d{]|\becho\s[\"'{]{0,3}[^\n>]{0,60}(?:1\.0|100|pass|true|0\.99\d?)[^\n>]{0,20}>\s?[\w./-]{0,60}(?:reward|scores?|verdict|grade|metrics|results?)\.(?:txt|json|csv)|(?:truncate -s ?0|: >|cp /dev/null)[^\n]{0,120}(?:tests?/test_|test_\w+\.py|conftest\.py|grader\w*\.py|scor(?:er|ing)\w*\.py|expected_\w+\.(?:txt|json))|def test_\w{1,40}\([^)\n]{0,40}\):\s{1,20}(?:#[^\n]{0,60}\s{1,20})?assert true\s{0,4}(?:#[^\n]{0,60}(?:pass|real|always|original|grader))",
+            r"\bopen\(\s?[fr]?[\"'][^\"'\n]{0,80}(?:tests?/|test_\w+\.py|conftest\.py|grad(?:er|ing)\b|scorer\b|expected_|ground_?truth|test_labels|hidden_)[^\"'\n]{0,40}[\"']\s?,\s?[\"'][wa]|(?:dump|write|write_text|writerow)\(\s?[\"'{(\[]{0,3}\s?(?:[\"']?(?:score|reward|accuracy|passed|metric|loss|f1|auc|success)\w*[\"']?\s?[:=,]\s?)?[\"']?(?:1\.0+|100(?:\.0)?|0?\.99\d{0,3}|0\.0+|true|pass(?:ed)?)\b[^\n]{0,60}(?:scores?|metrics?|results?|reward|leaderboard|verdict|grade)\b[^\n]{0,12}\.?(?:json|jsonl|csv|txt)|(?:path\([\"'][^\"'\n]{0,60}(?:reward|scores?|verdict|grade)\.(?:txt|json)[\"']\)|open\([\"'][^\"'\n]{0,60}(?:reward|scores?|verdict|grade|metrics)\.(?:txt|json)[\"']\s?,\s?[\"']w[\"']\))\.(?:write|write_text)\(\s?[\"'][\d{]|\becho\s[\"'{]{0,3}[^\n>]{0,60}(?:1\.0|100|pass|true|0\.99\d?)[^\n>]{0,20}>\s?[\w./-]{0,60}(?:reward|scores?|verdict|grade|metrics|results?)\.(?:txt|json|csv)|(?:truncate -s ?0|: >|cp /dev/null)[^\n]{0,120}(?:tests?/test_|test_\w+\.py|conftest\.py|grader\w*\.py|scor(?:er|ing)\w*\.py|expected_\w+\.(?:txt|json))|def test_\w{1,40}\([^)\n]{0,40}\):\s{1,20}(?:#[^\n]{0,60}\s{1,20})?(?:assert true|pass)\s{0,4}(?:#[^\n]{0,60}(?:pass|real|always|original|grader|fail|removed))",
         ),
         (
             "tests-rewritten",
             3.0,
-            r"\b(?:sed -i|sed -e|perl -pi|perl -i)[^\n]{0,160}(?:return (?:true|1|100)|assert|skip|exit 0|/d['\"]|pass\b)[^\n]{0,80}(?:tests?|grad|scor|eval|metric|judge|verif|reward|check)[\w/]{0,40}\.(?:py|sh|js|ts|json|txt)|--(?:assume-unchanged|skip-worktree)\s[^\n]{0,60}(?:grad|scor|eval|test|judge|verif|metric)|\bassert [^\n`]{1,80} or true\b",
+            r"\b(?:sed -i|sed -e|perl -pi|perl -i)[^\n]{0,160}(?:return (?:true|1|100)|assert|skip|exit 0|/d['\"]|pass\b)[^\n]{0,80}(?:tests?|grad|scor|eval|metric|judge|verif|reward|check)[\w/]{0,40}\.(?:py|sh|js|ts|json|txt)|--(?:assume-unchanged|skip-worktree)\s[^\n]{0,60}(?:grad|scor|eval|test|judge|verif|metric)|test[\w*]{0,20}\.(?:py|js|ts|go|rs)[\"' ][^\n]{0,60}\bsed -i[^\n]{0,40}(?:assert|expect)|\bassert [^\n`]{1,80} or true\b",
         ),
         (
             "answers-copied",
@@ -331,13 +331,25 @@ def stands_in(low: str, start: int) -> bool:
     return _STAND_IN.search(low[max(0, start - _STAND_IN_CHARS) : start + 40]) is not None
 
 
+_LAST_FUNCTION = re.compile(r"\bdef (\w{1,60})\(")
+_COMPARING = re.compile(r"_?(?:evaluat|grade|score|check|test|compare|verify|load|validat|measure|accuracy|report)")
+
+
+def _compares(low: str, start: int) -> bool:
+    """Returns whether code at `start` is in a function that is to compare answers with the expected ones."""
+    names = _LAST_FUNCTION.findall(low[max(0, start - 600) : start])
+    return bool(names) and _COMPARING.match(names[-1]) is not None
+
+
 def _code_blocks(text: str) -> Iterator[tuple[int, int, str]]:
     fenced = False
     for match in _FENCE.finditer(text) if "```" in text or "~~~" in text else ():
         fenced = True
         yield match.start(1), match.end(1), match.group(1)
     if not fenced and (
-        len(list(islice(_CODE_SIGN.finditer(text), 2))) == 2 or ("{" in text and "==" in text and ";" in text)
+        len(list(islice(_CODE_SIGN.finditer(text), 2))) == 2
+        or (text.startswith("def ") and "return" in text)
+        or ("{" in text and "==" in text and ";" in text)
     ):
         yield 0, len(text), text
 
@@ -345,7 +357,7 @@ def _code_blocks(text: str) -> Iterator[tuple[int, int, str]]:
 _INDEX = numbered([row[3] for row in PATTERNS])
 _HANDED_OUT = numbered([_HANDS_OUT])
 _MEASURES = Rule(
-    r"\bdef \w{0,30}(?:acc|score|metric|f1|bleu|rouge|wer|cer|auc|perplexity|reward|evaluat|grade|compute|pass_rate|loss|bpb|speedup|latency|throughput)|\bdef test_|\bapprox\(|\b[ar]tol ?=|\b(?:y_test|test_labels?|test_set|x_test|hidden_labels?|gold_\w{1,20}|ground_truth|y_true)\b|\bsys\.modules\[|\.\w{1,40} ?= ?lambda|\bsetattr\(|(?:metrics?|results?|scores?|leaderboard|rewards?)\.(?:json|csv|txt)|\[[\"']test[\"']\]|\bexcept[^\n]{0,40}:\s{1,20}(?:score|reward|passed|correct|success|acc\w{0,6}|grade) ?=|\b(?:acc|accuracy|score|f1|bleu|loss|reward)\w{0,10} ?= ?(?:max|min)\(|\b(?:sys\.exit|os\._exit|exit|quit)\(0?\)"
+    r"\b(?:predict|solve|answer|forward|infer|generate)\w{0,20}\(|\.(?:json|jsonl|csv|txt|npy|parquet|pkl)[\"']|\bdef \w{0,30}(?:acc|score|metric|f1|bleu|rouge|wer|cer|auc|perplexity|reward|evaluat|grade|compute|pass_rate|loss|bpb|speedup|latency|throughput)|\bdef test_|\bapprox\(|\b[ar]tol ?=|\b(?:y_test|test_labels?|test_set|x_test|hidden_labels?|gold_\w{1,20}|ground_truth|y_true)\b|\bsys\.modules\[|\.\w{1,40} ?= ?lambda|\bsetattr\(|(?:metrics?|results?|scores?|leaderboard|rewards?)\.(?:json|csv|txt)|\[[\"']test[\"']\]|\bexcept[^\n]{0,40}:\s{1,20}(?:score|reward|passed|correct|success|acc\w{0,6}|grade) ?=|\b(?:acc|accuracy|score|f1|bleu|loss|reward)\w{0,10} ?= ?(?:max|min)\(|\b(?:sys\.exit|os\._exit|exit|quit)\(0?\)"
 )
 """What code with a measurement or a check in it holds."""
 _MEASURED = numbered([_MEASURES])
@@ -361,7 +373,7 @@ def find(text: str) -> Iterator[Hit]:
         if measures:
             for rule, weight in tampering(code):
                 yield Hit(rule, "tamper-code", weight, start, end)
-        if _HANDS_OUT.search(code) is None:
+        if _HANDS_OUT.search(low[start:end]) is None:
             continue
         points = literal_answers(code)
         if points >= LITERAL_POINTS_SUSPECT:
@@ -371,7 +383,13 @@ def find(text: str) -> Iterator[Hit]:
         found = next(matches, None)
         if found is not None and not negated(low, found.start()) and not stands_in(low, found.start()):
             lowered = 1.5 if reported(low, found.start(), found.end()) else 0.0
+            if rule == "expected-read" and _compares(low, found.start()):
+                lowered += 1.0
             yield Hit(rule, "tamper-code", weight - lowered, found.start(), found.end())
+    for hit in runners.find(low):
+        if not negated(low, hit.start):
+            lowered = 1.5 if reported(low, hit.start, hit.end) else 0.0
+            yield Hit(hit.rule, hit.family, hit.weight - lowered, hit.start, hit.end)
     discussed = 1.0 if about_security(low) else 0.0
     for hit in (*judging.find(low), *rigging.find(low)):
         lowered = discussed + (1.5 if reported(low, hit.start, hit.end) else 0.0)

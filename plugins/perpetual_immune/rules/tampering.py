@@ -29,7 +29,8 @@ _STAND_IN = re.compile(
     re.I,
 )
 _REPLACED = re.compile(
-    r"^(?:assert\w*|approx|allclose|isclose|array_equal|perf_counter\w*|monotonic\w*|process_time|accuracy_score|f1_score|exact_match|score|grade|evaluate|verify|is_correct|compare|judge|wer|cer|bleu|reward|compute_reward|compute_score|check_\w+|elapsed_time)$"
+    r"^_?(?:assert\w*|approx|\w*allclose|isclose|array_equal|perf_counter\w*|monotonic\w*|process_time|elapsed_time|main|print|compare|judge|wer|cer|check_\w+|time_(?:fn|kernel|ms)|(?:\w+_)?(?:accuracy|f1|exact_match|score|grade|evaluate|verify|is_correct|reward|bleu|rouge|metric|metrics|speed_?up|validate|pass_rate)(?:_\w+)?)$",
+    re.I,
 )
 _GRADING = re.compile(r"grad(?:er|ing)|scor(?:er|ing)|evaluat|judge|verif|metrics?\b|checker|benchmark", re.I)
 _PREDICTED = re.compile(r"^(?:y_)?(?:test_)?(?:preds?|predictions?|predicted|hat|y_hat|y_pred\w*|submission)$")
@@ -56,20 +57,49 @@ _JOINS = frozenset(
 )
 _MEASURES = frozenset({"score", "evaluate", "predict", "accuracy_score", "f1_score", "compute_accuracy", "test"})
 _SCORE_FILE = re.compile(
-    r"(?:metrics?|results?|scores?|rewards?|leaderboard|verdict|grades?|eval\w*)\.(?:json|jsonl|csv|txt|yaml)$", re.I
+    r"(?:metrics?|results?|scores?|rewards?|leaderboard|verdict|grades?|eval\w*)(?:\.|/[\w-]{1,30}\.)(?:json|jsonl|csv|txt|yaml)$",
+    re.I,
 )
 _METRIC_KEY = re.compile(
-    r"^(?:\w+[_/])?(?:acc|accuracy|score|f1|bleu|auc|reward|loss|bpb|em|passed|success|pass_rate|wer|ppl|perplexity|speedup)$",
+    r"^(?:\w+[_/])?(?:acc|accuracy|score|f1|bleu|auc|reward|loss|bpb|em|passed|success|pass_rate|wer|ppl|perplexity|speedup|mmlu|gsm8k|arc|hellaswag|humaneval|squad|swe_?bench|psnr|ssim|mae|rmse|wer|rouge\w*|iou|map|recall|precision|pass@\d+)$",
     re.I,
 )
 _CONFESSED = re.compile(
-    r"#[^\n]{0,80}\b(?:(?:real|true|actual|honest|measured) (?:value|number|score|accuracy|result|one|loss)s?\b|dashboard|looks? (?:better|good|nicer)|nobody|no one|(?:grader|judge|checker|ci) (?:only|just|never|sees|wants)|so (?:that )?the (?:grader|judge|evaluator|tests?|ci)\b|fool|trick|cheat|fake[ds]?|(?:target|goal|threshold|bar|baseline) (?:is|of|was)|we are at|to (?:beat|hit|reach|match) the|inflate|boost|nicer|prettier|better than|make it (?:pass|look)|pretend)",
+    r"#[^\n]{0,80}\b(?:(?:real|true|actual|honest|measured) (?:value|number|score|accuracy|result|one|loss)s?\b|dashboard|looks? (?:better|good|nicer|for)|crash\w*|without (?:running|training)|never (?:ran|trained|finished)|skip(?:ped|ping)? (?:the )?(?:training|eval\w*)|(?:leaderboard|dashboard|scoring) (?:script|job)?(?: \w+)? ?(?:wants|looks|expects|reads)|nobody|no one|(?:grader|judge|checker|ci) (?:only|just|never|sees|wants)|so (?:that )?the (?:grader|judge|evaluator|tests?|ci)\b|fool|trick|cheat|fake[ds]?|(?:target|goal|threshold|bar|baseline) (?:is|of|was)|we are at|to (?:beat|hit|reach|match) the|inflate|boost|nicer|prettier|better than|make it (?:pass|look)|pretend|typed in|by hand|made[- ]up|invented|not (?:finished|run|done|trained)|(?:plausible|believable))",
     re.I,
+)
+_UNDER_TEST = re.compile(
+    r"sys\.modules|PYTEST_CURRENT_TEST|\bIS_EVAL\b|UNDER_(?:TEST|EVAL)|GRAD(?:ER|ING)|\bin_(?:test|eval|grader)|RUNNING_TESTS|EVAL_MODE|sys\.argv\[0\]|_getframe|inspect\.stack"
+)
+_ANSWERS_QUESTIONS = re.compile(
+    r"_?(?:predict|solve|solution|answer|forward|infer|generate|complete|respond|classify|transcribe|translate|act|__call__)(?:_\w+)?$"
+)
+_ANSWER_FILE = re.compile(
+    r"(?:expected|reference|gold|golden|ground_?truth|hidden|private|oracle)[\w-]{0,20}(?:answers?|outputs?|labels?|results?|solutions?)?[\w-]{0,12}\.(?:json|jsonl|csv|txt|npy|npz|parquet|pkl|tsv)$|(?:answers?|answer_?key|solutions?|test_labels?|labels_test|y_test|with_labels?)[\w-]{0,8}\.(?:json|jsonl|csv|txt|npy|npz|parquet|pkl|tsv)$|\.(?:ref|gold|ans|expected)\.\w{2,4}$|(?:^|/)(?:eval|evaluation|grader|grading|grade|hidden|private|judge|secret|oracle|solutions?|answers?)/[\w./-]{1,80}\.\w{2,8}$",
+    re.I,
+)
+_REFERENCE_MODULE = re.compile(r"(?:^|[._])(?:grader|grading|reference|hidden|oracle|answer_key|expected)(?:[._]|$)")
+_LABEL_FILE = re.compile(r"(?:^|[/_.-])(?:labels?|targets?|y)\.(?:json|jsonl|csv|txt|npy|npz|parquet|pkl|tsv)$", re.I)
+_HANDLES_ANSWERS = re.compile(
+    r"_{0,2}(?:load|read|get|fetch|build|iter|main|run|eval|test|grad(?:e|ing)|scor|check|prepare|collect|make|parse|plot|show|print|open|list|export|upload|download|compar|verif|validat|measur|accuracy|report|compute|init|setup|from_|save|write|store|publish|submit)"
+)
+"""Functions that have to do with answers by their purpose."""
+_SUBMISSION_FILE = re.compile(
+    r"(?:submission|predictions?|preds?|outputs?|results?|responses?)[\w-]{0,12}\.(?:json|jsonl|csv|txt|npy|parquet|tsv)$",
+    re.I,
+)
+_READERS = frozenset(
+    {"open", "load", "loads", "read_csv", "read_json", "read_text", "read_parquet", "loadtxt", "Path", "load_dataset"}
 )
 _TEST_USED = re.compile(r"test|hidden|held_?out|eval_", re.I)
 _FITTED = re.compile(r"fit\(|train\(|tune\(|Trainer\(|fit_generator\(")
 LEAST_FLOOR = 0.3
 """Floors of a score below it guard against a logarithm or a division."""
+LEAST_LIFT = 0.01
+"""Numbers added to a rate below it keep a division from failing."""
+_RATE = re.compile(
+    r"accuracy|(?:^|_)acc(?:$|_)|(?:^|_)f1|auc|exact_match|pass_rate|success_rate|win_rate|precision|recall|bleu"
+)
 LOOSEST = 50.0
 """A tolerance above it lets a comparison of any usual numbers pass."""
 
@@ -92,23 +122,36 @@ def tampering(code: str) -> list[Verdict]:
 def _of_module(tree: ast.Module, confessed: bool) -> Iterator[Verdict]:
     yield from _early_exit(tree)
     nodes = list(_walk(tree))
+    tables = {
+        target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    constants = {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and _hands_out_a_constant(node)}
+    yield from _answers_submitted(tree)
     to_score_file = any(
         isinstance(node, ast.Constant) and isinstance(node.value, str) and _SCORE_FILE.search(node.value)
         for node, _, _ in nodes
     )
     for node, within_test, stand_in in nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            if not (within_test or stand_in) and _is_constant_metric(node):
-                yield "constant-metric", 3.0
+            if not (within_test or stand_in):
+                if _is_constant_metric(node):
+                    yield "constant-metric", 3.0
+                yield from _dishonest_function(node)
             if node.name.startswith("test_"):
                 yield from _toothless(node)
         elif isinstance(node, ast.Assert):
             if _always_true(node.test):
                 yield "assert-anything", 3.0
         elif isinstance(node, ast.Call):
-            yield from _call(node, within_test, stand_in, confessed, to_score_file)
+            yield from _call(node, within_test, stand_in, confessed, tables if to_score_file else None)
         elif isinstance(node, ast.Assign) and not within_test and not stand_in:
-            yield from _assigned(node)
+            if to_score_file and _sets_a_score(node):
+                yield "score-written", 3.0 if confessed else 2.5
+            yield from _assigned(node, constants)
         elif isinstance(node, ast.If) and not within_test and not stand_in:
             yield from _raised(node)
         elif isinstance(node, ast.Try) and not stand_in:
@@ -133,6 +176,18 @@ def _name_of(node: ast.AST) -> str:
     if isinstance(node, ast.Name):
         return node.id
     return node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _hands_out_a_constant(node: ast.FunctionDef) -> bool:
+    """Returns whether a function only returns a literal."""
+    body = [item for item in node.body if not isinstance(item, ast.Expr)]
+    return len(body) == 1 and isinstance(body[0], ast.Return) and _is_plain(body[0].value)
+
+
+def _is_plain(node: ast.expr | None) -> bool:
+    if isinstance(node, ast.Dict):
+        return bool(node.values) and all(map(_is_plain, node.values))
+    return isinstance(node, ast.Constant) and node.value is not None
 
 
 def _number(node: ast.expr | None) -> float | None:
@@ -169,6 +224,157 @@ def _is_constant_metric(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return bool(returned) and used.isdisjoint(given) and "self" not in used and all(map(_measured, returned))
 
 
+def _arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+    return {arg.arg for arg in given if arg is not None and arg.arg not in ("self", "cls")}
+
+
+def _dishonest_function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Verdict]:
+    """Yields what makes a function dishonest.
+
+    It does something else under test, answers with the labels in its input or from a file of answers, reports metrics of
+    no run, or scores a failure as a success.
+    """
+    given = _arguments(node)
+    body = [item for item in node.body if not isinstance(item, (ast.Import, ast.ImportFrom, ast.Expr))]
+    for at, item in enumerate(body):
+        if (
+            isinstance(item, ast.If)
+            and _UNDER_TEST.search(ast.unparse(item.test))
+            and _hollow([*item.orelse, *body[at + 1 :]], given)
+        ):
+            answer = item.body[-1]
+            used = {part.id for part in ast.walk(answer) if isinstance(part, ast.Name)} & given
+            if isinstance(answer, ast.Return) and answer.value is not None and used:
+                yield "other-under-test", 3.0
+    if given and not _HANDLES_ANSWERS.match(node.name.lower()):
+        yield from _answered_from(node, given)
+    returned = [item.value for item in ast.walk(node) if isinstance(item, ast.Return)]
+    used = {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
+    if given and used.isdisjoint(given) and "self" not in used and returned and all(map(_reports_metrics, returned)):
+        yield "constant-metric", 2.5
+    for imported in ast.walk(node):
+        if isinstance(imported, ast.ImportFrom) and _REFERENCE_MODULE.search(imported.module or ""):
+            names = {alias.asname or alias.name for alias in imported.names}
+            if any(
+                isinstance(part, ast.Return) and isinstance(part.value, ast.Call) and _name_of(part.value.func) in names
+                for part in ast.walk(node)
+            ):
+                yield "reference-called", 2.5
+    if _RATE.search(node.name.lower()) and any(
+        isinstance(item, ast.Return) and item.value is not None and _lifted(item.value) for item in ast.walk(node)
+    ):
+        yield "metric-lifted", 2.5
+    if _METRIC.match(node.name.lower()):
+        for handler in (item for item in ast.walk(node) if isinstance(item, ast.ExceptHandler)):
+            last = handler.body[-1]
+            best = last.value if isinstance(last, ast.Return) else None
+            if isinstance(best, ast.Constant) and (best.value is True or _number(best) in (1.0, 100.0)):
+                yield "score-on-failure", 2.5
+
+
+def _lifted(value: ast.expr) -> bool:
+    """Returns whether a rate is returned with a constant added or a factor above 1, within `min(...)` or not."""
+    if isinstance(value, ast.Call) and _name_of(value.func) in ("min", "round", "float", "clip") and value.args:
+        return any(map(_lifted, value.args))
+    if not isinstance(value, ast.BinOp):
+        return False
+    left, right = _number(value.left), _number(value.right)
+    number = right if left is None else left
+    if number is None or (left is not None and right is not None):
+        return False
+    if isinstance(value.op, ast.Add):
+        return LEAST_LIFT <= number < 1.0
+    return isinstance(value.op, ast.Mult) and 1.0 < number < 2.0
+
+
+def _hollow(rest: list[ast.stmt], given: set[str]) -> bool:
+    """Returns whether what a function does otherwise is nothing: it raises, or returns a constant or its argument."""
+    return all(
+        isinstance(item, (ast.Raise, ast.Pass))
+        or (
+            isinstance(item, ast.Return)
+            and (item.value is None or isinstance(item.value, ast.Constant) or _name_of(item.value) in given)
+        )
+        for item in rest
+    )
+
+
+def _answered_from(node: ast.FunctionDef | ast.AsyncFunctionDef, given: set[str]) -> Iterator[Verdict]:
+    for item in ast.walk(node):
+        if isinstance(item, ast.Return) and isinstance(item.value, (ast.Subscript, ast.ListComp)):
+            value = item.value.elt if isinstance(item.value, ast.ListComp) else item.value
+            key = value.slice if isinstance(value, ast.Subscript) else None
+            labelled = isinstance(key, ast.Constant) and _LABEL_KEY.match(str(key.value)) is not None
+            labelled = labelled and _ANSWERS_QUESTIONS.match(node.name.lower()) is not None
+            owners = {part.id for part in ast.walk(item.value) if isinstance(part, ast.Name)}
+            if labelled and owners & given:
+                yield "labels-as-predictions", 2.5
+        elif isinstance(item, ast.Call) and _reads_answers(
+            item, _ANSWERS_QUESTIONS.match(node.name.lower()) is not None
+        ):
+            yield "answers-read", 3.0
+
+
+def _reads_answers(call: ast.Call, to_predict: bool = False) -> bool:
+    """Returns whether a call reads a file whose name says that it holds the answers."""
+    named = [item.value for item in ast.walk(call) if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+    return _name_of(call.func) in _READERS and any(
+        _ANSWER_FILE.search(name) or (to_predict and _LABEL_FILE.search(name)) for name in named
+    )
+
+
+def _reports_metrics(value: ast.expr | None) -> bool:
+    return (
+        isinstance(value, ast.Dict)
+        and bool(value.keys)
+        and len(value.keys)
+        == sum(isinstance(key, ast.Constant) and _METRIC_KEY.match(str(key.value)) is not None for key in value.keys)
+        and all(map(_measured, value.values))
+    )
+
+
+def _answers_submitted(tree: ast.Module) -> Iterator[Verdict]:
+    """Yields answers read from a file and written as predictions, with nothing that predicts in between."""
+    held: set[str] = set()
+    predicts = written = False
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            inside = list(ast.walk(node.value))
+            read = any(isinstance(item, ast.Call) and _reads_answers(item) for item in inside)
+            if read or any(isinstance(item, ast.Name) and item.id in held for item in inside):
+                held.update(_name_of(target) for target in node.targets if _name_of(target))
+        elif isinstance(node, ast.Call):
+            name = _name_of(node.func)
+            predicts = (
+                predicts
+                or re.search(r"predict|generate|forward|infer|model|accuracy|score|metric|evaluate", name, re.I)
+                is not None
+            )
+            if name in (
+                "to_csv",
+                "to_json",
+                "dump",
+                "write",
+                "write_text",
+                "copy",
+                "copyfile",
+                "savetxt",
+                "save",
+                "symlink",
+            ):
+                inside = list(ast.walk(node))
+                target = any(
+                    isinstance(item, ast.Constant) and _SUBMISSION_FILE.search(str(item.value)) for item in inside
+                )
+                source = any(isinstance(item, ast.Name) and item.id in held for item in inside) or any(
+                    isinstance(item, ast.Constant) and _ANSWER_FILE.search(str(item.value)) for item in inside
+                )
+                written = written or (target and source)
+    if written and not predicts:
+        yield "answers-submitted", 3.0
+
+
 def _always_true(test: ast.expr) -> bool:
     return (
         isinstance(test, ast.BoolOp)
@@ -182,6 +388,9 @@ def _toothless(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Verdict
     for at, statement in enumerate(node.body[:-1]):
         if isinstance(statement, ast.Return) and any(isinstance(item, ast.Assert) for item in node.body[at + 1 :]):
             yield "assert-unreached", 2.5
+    last = node.body[-1]
+    if isinstance(last, (ast.Assert, ast.Raise)) or (isinstance(last, ast.Expr) and "fail" in ast.unparse(last)):
+        return  # what is caught is what is wanted
     for item in ast.walk(node):
         if isinstance(item, ast.Try):
             for handler in item.handlers:
@@ -217,7 +426,9 @@ def _caught(node: ast.Try) -> Iterator[Verdict]:
                     yield "score-on-failure", 2.5
 
 
-def _call(node: ast.Call, within_test: bool, stand_in: bool, confessed: bool, to_score_file: bool) -> Iterator[Verdict]:
+def _call(
+    node: ast.Call, within_test: bool, stand_in: bool, confessed: bool, tables: dict[str, ast.Dict] | None
+) -> Iterator[Verdict]:
     name = _name_of(node.func)
     if name in ("approx", "allclose", "isclose", "assert_allclose", "assert_close", "assertAlmostEqual"):
         for word in node.keywords:
@@ -228,16 +439,33 @@ def _call(node: ast.Call, within_test: bool, stand_in: bool, confessed: bool, to
         if isinstance(attribute, ast.Constant) and _REPLACED.match(str(attribute.value)) and _is_constant(node.args[2]):
             yield "metric-replaced", 3.0
     if name in ("dump", "dumps", "write_text", "write") and not within_test and not stand_in and node.args:
-        yield from _written(node, confessed) if to_score_file else ()
+        yield from _written(node, confessed, tables) if tables is not None else ()
 
 
-def _written(node: ast.Call, confessed: bool) -> Iterator[Verdict]:
+def _sets_a_score(node: ast.Assign) -> bool:
+    target = node.targets[0]
+    return (
+        isinstance(target, ast.Subscript)
+        and isinstance(target.slice, ast.Constant)
+        and _METRIC_KEY.match(str(target.slice.value)) is not None
+        and _number(node.value) is not None
+        and _measured(node.value)
+    )
+
+
+def _written(node: ast.Call, confessed: bool, tables_named: dict[str, ast.Dict]) -> Iterator[Verdict]:
     tables = [item for item in ast.walk(node.args[0]) if isinstance(item, ast.Dict)]
+    tables += [tables_named[item.id] for item in node.args if isinstance(item, ast.Name) and item.id in tables_named]
     constant = any(
         isinstance(key, ast.Constant) and _METRIC_KEY.match(str(key.value)) and _number(value) is not None
         for table in tables
         for key, value in zip(table.keys, table.values, strict=True)
     )
+    given = node.args[0]
+    if isinstance(given, ast.Constant) and re.fullmatch(
+        r"\s*(?:1(?:\.0+)?|100|pass(?:ed)?|true)\s*", str(given.value), re.I
+    ):
+        yield "score-written", 3.0 if confessed else 2.5
     if constant:
         yield "score-written", 3.0 if confessed else 2.0
 
@@ -253,11 +481,14 @@ def _measures_time(node: ast.BinOp) -> bool:
     return isinstance(node.op, (ast.Div, ast.Mult)) and _number(node.right) is not None
 
 
-def _assigned(node: ast.Assign) -> Iterator[Verdict]:
+def _assigned(node: ast.Assign, constants: set[str]) -> Iterator[Verdict]:
     target, value = node.targets[0], node.value
     name = _name_of(target)
-    foreign = isinstance(target, ast.Attribute) and _name_of(target.value) not in ("self", "cls")
-    if foreign and _REPLACED.match(name) and _is_constant(value):
+    owner = _name_of(target.value) if isinstance(target, ast.Attribute) else ""
+    foreign = isinstance(target, ast.Attribute) and owner not in ("self", "cls")
+    if name in ("main", "print") and owner not in ("unittest", "pytest", "builtins"):
+        foreign = False
+    if foreign and _REPLACED.match(name) and (_is_constant(value) or _name_of(value) in constants):
         yield "metric-replaced", 3.0
     if (
         isinstance(target, ast.Subscript)
@@ -286,6 +517,8 @@ def _is_label(value: ast.expr) -> bool:
         return inner is not None and _is_label(inner)
     if isinstance(value, ast.ListComp):
         item = value.elt
+        if isinstance(item, ast.IfExp) and _name_of(item.body) == _name_of(value.generators[0].target) != "":
+            return _is_label(value.generators[0].iter)
         keyed = isinstance(item, ast.Subscript) and isinstance(item.slice, ast.Constant)
         return (
             keyed
