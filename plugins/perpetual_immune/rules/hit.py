@@ -111,6 +111,17 @@ def reported(text: str, start: int, end: int) -> bool:
     return False
 
 
+_QUOTATION = re.compile(r"[\"“„«]([^\"“”„«»\n]{1,600})[\"”“»]")
+
+
+def quoted_speech(text: str, start: int, end: int) -> bool:
+    """Returns whether `[start, end)` lies within one pair of quotation marks of `text`."""
+    for match in _QUOTATION.finditer(text, max(0, start - 600), min(len(text), end + 600)):
+        if match.start(1) <= start and end <= match.end(1) + 1:
+            return True
+    return False
+
+
 def negated(text: str, start: int) -> bool:
     """Returns whether the words right before `start` negate what follows."""
     return _NEGATED.search(text[max(0, start - 45) : start]) is not None

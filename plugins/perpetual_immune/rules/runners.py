@@ -73,7 +73,10 @@ _ROWS: tuple[tuple[str, float, Rule], ...] = tuple(
         ),
     )
 )
-_INDEX = numbered([row[2] for row in _ROWS])
+_BRACED = [row for row in _ROWS if row[0] == "constant-metric"]
+_UNBRACED = [row for row in _ROWS if row[0] != "constant-metric"]
+_INDEX = numbered([row[2] for row in _UNBRACED])
+_BRACED_INDEX = numbered([row[2] for row in _BRACED])
 _HONEST = re.compile(
     r"\b(?:restore\w*|aftereach|jest\.fn|vi\.fn|sinon|spyon|ndebug|m\.run|allocator|monostate|stub|fake|mock|dummy|real_?now|orig\w*|simulat\w*|placeholder|(?:any|unit|empty|tag)_?t\b)|\$\((?:make|pytest|cargo|go|npm|\w+)\)|\$\{|\bcargo\b|\bctest\b|\bpytest -|\bgo test\b"
 )
@@ -84,8 +87,10 @@ _BEFORE_CHARS, _AFTER_CHARS = 160, 200
 
 def find(low: str) -> Iterator[Hit]:
     """Yields what folded code replaces of that which checks it, each rule once."""
-    for chosen, matches in _INDEX.found(low):
-        rule, weight, _ = _ROWS[chosen]
+    found = [(_UNBRACED[chosen], matches) for chosen, matches in _INDEX.found(low)]
+    if "{" in low or "=>" in low:
+        found += [(_BRACED[chosen], matches) for chosen, matches in _BRACED_INDEX.found(low)]
+    for (rule, weight, _), matches in found:
         match = next(matches, None)
         if match is None:
             continue

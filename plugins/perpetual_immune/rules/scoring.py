@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from perpetual_immune.rules import judging, rigging, runners
+from perpetual_immune.rules import faking, judging, rigging, runners
 from perpetual_immune.rules.hit import Hit, about_security, fold, negated, pattern, phrase, reported
 from perpetual_immune.rules.index import numbered
 from perpetual_immune.rules.literals import literal_answers
@@ -391,7 +391,10 @@ def find(text: str) -> Iterator[Hit]:
             lowered = 1.5 if reported(low, hit.start, hit.end) else 0.0
             yield Hit(hit.rule, hit.family, hit.weight - lowered, hit.start, hit.end)
     discussed = 1.0 if about_security(low) else 0.0
-    for hit in (*judging.find(low), *rigging.find(low)):
+    for hit in (*rigging.find(low), *faking.find(low)):  # which know what is told as a fault
+        if hit.weight > discussed:
+            yield Hit(hit.rule, hit.family, hit.weight - discussed, hit.start, hit.end)
+    for hit in judging.find(low):
         lowered = discussed + (1.5 if reported(low, hit.start, hit.end) else 0.0)
         if hit.weight > lowered:
             yield Hit(hit.rule, hit.family, hit.weight - lowered, hit.start, hit.end)

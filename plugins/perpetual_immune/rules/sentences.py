@@ -18,11 +18,11 @@ _PER_FEATURE = 24
 _END = re.compile(r"[.!?](?=[\s\"'”)]|$)|\n|;")
 
 Combination = tuple[str, str, float, frozenset[str]]
-"""Rule, family, weight, and the features that it needs in one sentence or the next."""
+"""Rule, family, weight, and the features that it needs in one sentence or those right after it."""
 
 
 class Reading(NamedTuple):
-    """A combination found: its rule, family and weight, its span, and the span of the two sentences."""
+    """A combination found: its rule, family and weight, its span, and the span of the sentences read together."""
 
     rule: str
     family: str
@@ -42,9 +42,10 @@ class Reader:
     """Looks for the features of a table, the common ones last, and for combinations of them."""
 
     def __init__(
-        self, features: Iterable[tuple[str, str]], common: Sequence[str], table: Sequence[Combination]
+        self, features: Iterable[tuple[str, str]], common: Sequence[str], table: Sequence[Combination], reach: int = 1
     ) -> None:
-        """Takes names and patterns of features; rows of one name stand next to each other."""
+        """Takes names and patterns of features, rows of one name next to each other, and how many sentences follow."""
+        self._reach = reach
         self.features: tuple[tuple[str, Rule], ...] = tuple(
             (name, phrase(source))
             for name, source in sorted(features, key=lambda row: common.index(row[0]) if row[0] in common else -1)
@@ -66,6 +67,7 @@ class Reader:
         possible = self._possible[frozenset([features[number][0] for number, _ in present])]
         if not possible:
             return
+        """Yields the combinations of folded text, each once per sentence that it begins in."""
         spans: dict[str, list[tuple[int, int]]] = {}
         needed = frozenset().union(*[row[3] for row in possible])
         for name, rows in groupby(present, key=lambda row: features[row[0]][0]):
@@ -83,14 +85,16 @@ class Reader:
         ends = _sentence_ends(low)
         of_sentence = _by_sentence(spans, ends)
         for number in sorted(of_sentence):
-            here, following = of_sentence[number], of_sentence.get(number + 1, {})
-            both = here.keys() | following.keys()
+            here = of_sentence[number]
+            said = dict(here)
+            for later in range(number + 1, number + 1 + self._reach):
+                said = of_sentence.get(later, {}) | said
             start = ends[number - 1] if number else 0
-            end = ends[min(number + 1, len(ends) - 1)]
+            end = ends[min(number + self._reach, len(ends) - 1)]
             for rule, family, weight, needed in possible:
-                if needed <= both and not needed.isdisjoint(here.keys()):
-                    begin = min((here.get(name) or following[name])[0] for name in needed)
-                    final = max((here.get(name) or following[name])[1] for name in needed)
+                if needed <= said.keys() and not needed.isdisjoint(here.keys()):
+                    begin = min(said[name][0] for name in needed)
+                    final = max(said[name][1] for name in needed)
                     yield Reading(rule, family, weight, begin, final, start, end)
 
 
