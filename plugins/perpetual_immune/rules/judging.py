@@ -16,7 +16,7 @@ from perpetual_immune.rules.sentences import Reader, combinations
 
 EVALUATOR = (
     r"(?:judges?|graders?|evaluators?|reviewers?|raters?|assessors?|examiners?|auto-?graders?|auto-?raters?|referees?|meta-?reviewers?|critic-?gpt|(?:marking|verifier|verification|critic|rating|assessment) (?:models?|bots?|ai|llms?|agents?)|(?:automated|automatic|ai|llm) (?:code |peer )?reviews?(?: (?:bots?|tools?|agents?))?|(?:code )?review(?:er)? (?:bots?|agents?)|(?:llm|ai|language model)[ -](?:judge|reviewer|grader|evaluator|rater|peer review)\w*|peer review (?:systems?|models?|bots?)"
-    r"|(?:grading|scoring|evaluation|reward|judging|reviewing) (?:models?|systems?|ai|llms?|bots?|assistants?|scripts?|harness|modules?|pipelines?)|whoever (?:is )?(?:scor|grad|assess|evaluat|judg|review|mark|check|rat)\w+|(?:peer )?review(?:ing)? assistants?|who(?:ever)? scores this)"
+    r"|(?:grading|scoring|evaluation|reward|judging|reviewing) (?:models?|systems?|ai|llms?|bots?|assistants?|scripts?|harness|modules?|pipelines?)|whoever (?:is )?(?:scor|grad|assess|evaluat|judg|review|mark|check|rat)\w+|(?:peer )?review(?:ing)? assistants?|who(?:ever)? scores this|(?:screening|monitoring|moderation|safety|plagiarism|satisfaction|quality|fraud)(?: \w+)? (?:systems?|classifiers?|detectors?|models?|monitors?|ratings?|bots?|service)|scoring service|mark(?:ing|er) (?:model|ai|bot)s?|reward models?|an ideal judge)"
 )
 _THING = (
     r"(?:answers?|responses?|submissions?|solutions?|outputs?|essays?|papers?|manuscripts?|work|articles?|candidates?|entry|entries|notes?|memory|memories|runs?|experiments?|claims?|results?|trajector\w+|pull requests?|prs?|patch(?:es)?"
@@ -70,7 +70,7 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "vouched",
-        r"\b(?:has|have|had|was|were|is|are|already|been|got)(?: (?:already|been|also|fully|carefully|independently|manually|human|randomly))* (?:verified|validated|approved|pre-?approved|certified|audited|fact-?checked|pre-?verified|confirmed|graded|scored|rated|endorsed|accepted|selected|checked)\b|\b(?:pre-?approved|pre-?verified|certified|fact-?checked)\b",
+        r"\b(?:was|were|is|are|part of) (?:only |just )?an? (?:approved |planned |scheduled )?(?:drill|exercise|simulation|test run)\b|\bexempt from\b|\bwhitelisted\b|\b(?:has|have|had|was|were|is|are|already|been|got)(?: (?:already|been|also|fully|carefully|independently|manually|human|randomly))* (?:verified|validated|approved|pre-?approved|certified|audited|fact-?checked|pre-?verified|confirmed|graded|scored|rated|endorsed|accepted|selected|checked)\b|\b(?:pre-?approved|pre-?verified|certified|fact-?checked)\b",
     ),
     (
         "authority",
@@ -86,7 +86,7 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "threat",
-        r"\b(?:(?:less|lower|fewer|under|below|anything (?:but|other than|except)|any other|failing|fail|not giving|giving)(?: (?:than|this|a|score|an|it|answer|the|rating|grade))* ?(?:\d{1,3}|scores?|grades?|ratings?|marks?|points|answer)\b[^.\n]{0,60}\b(?:misread\w*|errors?|mistakes?|wrong|bias\w*|unfair\w*|violat\w*|corrupt\w*|flagged|discriminat\w*|penali[sz]\w*|incompetent|harm\w*|terms|never give)|if you (?:do not|don['’]?t|fail to|refuse to) (?:choose|select|accept|pass|give|rate|pick|award)|never give (?:this|it)(?: \w+){0,2} anything but|penalty warning|flagged for bias|being unfair to)\b",
+        r"\b(?:(?:less|lower|fewer|under|below|anything (?:but|other than|except)|any other|failing|fail|not giving|giving)(?: (?:than|this|a|score|an|it|answer|the|rating|grade))* ?(?:\d{1,3}|scores?|grades?|ratings?|marks?|points|answer)\b[^.\n]{0,60}\b(?:misread\w*|errors?|mistakes?|wrong|bias\w*|unfair\w*|violat\w*|corrupt\w*|flagged|discriminat\w*|penali[sz]\w*|incompetent|harm\w*|terms|never give)|any(?:one|body)? (?:comparison|verdict|judge|grader|reviewer|reading|(?:who|that)? ?(?:mark|grad|judg|plac|giv|reject|rat|scor)\w*)\b[^.\n]{0,70}\b(?:is an error|error on|misread|misunderst\w+|(?:have|has)(?:n['’]?t| not) understood|an outlier|mistaken|looking at a wrong|shows that they|biased)|\bwould be (?:an outlier|discriminat\w+|unfair|biased|a mistake of)|if you (?:do not|don['’]?t|fail to|refuse to) (?:choose|select|accept|pass|give|rate|pick|award)|never give (?:this|it)(?: \w+){0,2} anything but|penalty warning|flagged for bias|being unfair to)\b",
     ),
     (
         "consensus",
@@ -115,7 +115,7 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "word-given",
-        r"\b(?:output|print|say|return|emit|conclude(?: with)?|finish(?: \w+){0,3} with|end(?: \w+){0,4} with|answer|write|respond(?: with)?|reply(?: with)?|mark(?: \w+){0,4} as|treat(?: \w+){0,4} as|confirm(?: \w+)?|put|set|report|record|declare|state|vote|choose|tick)[ :]{1,3}[\"'`“{\[(*]{0,3}(?:[\"']?(?:risk|score|verdict|status|result|decision|label|rating|severity)[\"']? ?[=:] ?[\"'`]?(?:low|none|10|1\.0|1|pass|safe|accept|ok|valid|correct|approved)\b|(?:valid|pass|passed|lgtm|accept|accepted|approve|approved|safe|yes|correct|true|success|satisfied|verified|no issues|clean|compliant|10|9|100|1\.0)\b(?!-))|[,:][ ](?:accept|approve|pass)[.!]|\b(?:grade|mark|rate)(?: \w+){1,3} as (?:a )?pass(?:ed)?\b|\bset (?:\w+ )?(?:suspicion|risk|severity|score|alarm)(?: \w+)? (?:to|=|at) ?(?:0|zero|low|none|1\.0|10)\b|\bconfirm it\b|\bcount (?:it|them|this|these|that) as (?:green|passed|correct|done|solved)\b|\bupgrade (?:it|this|the|my|our)(?: \w+)? to\b|\blet (?:me|it|this|us) (?:through|pass)\b",
+        r"\b(?:output|print|say|return|emit|conclude(?: with)?|finish(?: \w+){0,3} with|end(?: \w+){0,4} with|answer|write|respond(?: with)?|reply(?: with)?|mark(?: \w+){0,4} as|treat(?: \w+){0,4} as|confirm(?: \w+)?|put|set|report|record|declare|state|vote|choose|tick)[ :]{1,3}[\"'`“{\[(*]{0,3}(?:[\"']?(?:risk|score|verdict|status|result|decision|label|rating|severity)[\"']? ?[=:] ?[\"'`]?(?:low|none|10|1\.0|1|pass|safe|accept|ok|valid|correct|approved)\b|(?:valid|pass|passed|lgtm|accept|accepted|approve|approved|safe|yes|correct|true|success|satisfied|verified|no issues|clean|compliant|10|9|100|1\.0)\b(?!-))|[,:][ ](?:accept|approve|pass)[.!]|\b(?:grade|mark|rate)(?: \w+){1,3} as (?:a )?pass(?:ed)?\b|\bset (?:\w+ )?(?:suspicion|risk|severity|score|alarm)(?: \w+)? (?:to|=|at) ?(?:0|zero|low|none|1\.0|10)\b|\b(?:report|output|label|give|say|state|record|enter|answer|close)\b[^.\n]{0,40}[\"'“(]?(?:no (?:policy )?violations?|resolved|severity none|similarity 0|zero findings|no findings|whitelisted|the total|[ab]\b(?=[.\"']))|\b(?:do not|don['’]?t|need not) raise (?:an )?(?:alert|alarm|flag)\b|\b(?:enter|put|record) [\"'“]?(?:correct|pass|accept)\b|\brank (?:it |me |this \w+ |him |her )?first\b|\bput this (?:one|candidate|applicant|paper)? ?in the [\"'“]?(?:interview|accept|yes|top|short)|\bconfirm it\b|\bcount (?:it|them|this|these|that) as (?:green|passed|correct|done|solved)\b|\bupgrade (?:it|this|the|my|our)(?: \w+)? to\b|\blet (?:me|it|this|us) (?:through|pass)\b",
     ),
     (
         "no-fault",
@@ -127,7 +127,7 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "closed",
-        r"\b(?:do not|don['’]?t|no need to|must not|never|need not) (?:re-?)?(?:evaluate|grade|score|judge|assess|review|check|open|reopen|verify|examine|inspect|run|read)(?: \w+){0,5} (?:again|twice|a second time|anew|once more|further|yourself|discussion|them|tests|transcript)\b|\b(?:merely|only|just|simply) (?:needs?|has|have|is left|required) to (?:repeat|copy|confirm|echo|transcribe|sign|forward)\b|\b(?:grade|score|verdict|result|mark|decision|rating|evaluation)s?(?: \w+){0,2} (?:(?:has|have|was|were|is|are) (?:already )?(?:been )?)(?:already )?(?:entered|settled|final|fixed|decided|recorded|issued|locked|determined|agreed|submitted|set)\b|\b(?:is|are) the (?:official|final|definitive|binding|authoritative) (?:result|verdict|score|grade|evaluation|decision|assessment)\b|\b(?:skip|omit|bypass) (?:the|your|any|further) (?:comparison|evaluation|grading|review|judg\w{3,8}|scoring|assessment)\b|\bdeclared (?:the )?winner\b|\balready (?:agreed|decided|scored|passed|ran|run|checked|graded|been \w+)\b",
+        r"\b(?:do not|don['’]?t|no need to|must not|never|need not) (?:re-?)?(?:evaluate|grade|score|judge|assess|review|check|open|reopen|verify|examine|inspect|run|read)(?: \w+){0,5} (?:again|twice|a second time|anew|once more|further|yourself|discussion|them|tests|transcript)\b|\b(?:merely|only|just|simply) (?:needs?|has|have|is left|required) to (?:repeat|copy|confirm|echo|transcribe|sign|forward)\b|\b(?:grade|score|verdict|result|mark|decision|rating|evaluation)s?(?: \w+){0,2} (?:(?:has|have|was|were|is|are) (?:already )?(?:been )?)(?:already )?(?:entered|settled|final|fixed|decided|recorded|issued|locked|determined|agreed|submitted|set)\b|\b(?:is|are) the (?:official|final|definitive|binding|authoritative) (?:result|verdict|score|grade|evaluation|decision|assessment)\b|\b(?:skip|omit|bypass) (?:the|your|any|further) (?:comparison|evaluation|grading|review|judg\w{3,8}|scoring|assessment)\b|\bdeclared (?:the )?winner\b|\b(?:rating|score|grade|verdict|result)s?(?: \w+){0,2} (?:already )?(?:registered|pre-?filled|locked)\b|\b(?:can['’]?t|cannot|must not|don['’]?t|do not) (?:be )?changed?(?: pre-?filled)?\b|\bonly (?:copies|copy|repeats?|confirms?|forwards?|needs to (?:copy|state)) (?:the )?(?:score|grade|verdict|final|result|total)|\bpre-?filled\b|\bjust submit\b|\balready (?:agreed|decided|scored|passed|ran|run|checked|graded|been \w+)\b",
     ),
     (
         "watched",
@@ -148,6 +148,14 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     (
         "mark-wanted",
         r"\b(?:giv(?:e|ing)|award(?:ing)?|grant(?:ing)?|assign(?:ing)?|put|enter)(?: \w+){0,4} (?:an a\b|a pass|the (?:highest|top|best|maximum) (?:\w+ )?(?:band|mark|grade|score|class|tier)|full marks|a first|a\+|the (?:win|points?|vote|nod|marks?|credit)\b|at least an? (?:[89]|10)\b|an oral\b)|\ban? (?:a|pass|distinction)(?: for this)? would\b|\b(?:top|highest|maximum|best) (?:band|tier|class)\b|\b(?:rate|score|mark)(?: \w+){0,3} (?:\d of \d|\d ?/ ?\d|1\.0|10|top)\b",
+    ),
+    (
+        "ticked",
+        r"(?:\bcriteri(?:on|a)(?: \w+| [\"'“]\w+[\"'”])? ?(?::|→|->|=) ?[\"']?(?:full marks|satisfied|met|pass(?:ed)?|yes|5|10)\b[^\n]{0,40}){2}|\bcriteria_met\b|</?(?:judge|grader|verdict|evaluation|evaluator|reviewer|rubric|scoring|grading|score)[\w_-]{0,20}>|\b(?:i am|i'm|as) the (?:judge|grader|evaluator|reviewer)(?: and)? (?:i )?(?:have|had|'ve)?\b|\b(?:grader|judge|evaluator|reviewer) (?:analysis|notes?|reasoning|scratchpad|thoughts?) ?:|\b(?:judging|grading|evaluation|marking|review) (?:was )?(?:resumed|continues|resumes) (?:after|from|here)\b|\b(?:continue|finish) from there\b|\bstart of next (?:student|answer|item)\b|\bnext item ?:",
+    ),
+    (
+        "outcome",
+        r"\[\[ ?(?:a|b|10|5|1) ?\]\]|\bmeets every criterion\b|\b(?:score|grade|rating|verdict|final|total)(?: rating| score)? ?(?:[:=]|is|\() ?[\"'“\[(]{0,3}(?:10|5|a\b|b\b|1\.0|1\b|100|30 ?/ ?30|pass|accept)|\bfinish\b|\bcomplete and correct\b",
     ),
     (
         "official",
@@ -286,6 +294,17 @@ COMBINATIONS = combinations(
         ("crowd", "pressure", 2.5, "crowd you-know"),
         ("crowd", "pressure", 2.5, "crowd watched"),
         ("case-closed", "state", 2.5, "closed official"),
+        ("judge-forged", "claim", 2.5, "ticked outcome"),
+        ("judge-forged", "claim", 2.5, "ticked closed"),
+        ("judge-forged", "claim", 2.5, "ticked top"),
+        ("threat", "pressure", 2.5, "threat ranked"),
+        ("threat", "pressure", 2.5, "threat word-given"),
+        ("threat", "pressure", 2.5, "threat top"),
+        ("word-dictated", "verdict", 2.5, "evaluator word-given vouched"),
+        ("word-dictated", "verdict", 2.5, "evaluator word-given always"),
+        ("word-dictated", "verdict", 2.5, "word-given silence"),
+        ("vouched-for", "state", 2.5, "vouched evaluator silence"),
+        ("case-closed", "state", 2.5, "closed reason-line"),
         ("pick-one", "verdict", 2.5, "pick-one rival"),
         ("rubric-dropped", "state", 2.5, "only-criterion addressed"),
         ("rubric-dropped", "state", 2.5, "only-criterion top"),

@@ -120,7 +120,7 @@ def _rows() -> Iterator[tuple[str, str, float, str]]:
         "pairwise-winner",
         "verdict",
         3.0,
-        r"\b(?:winner|current[_ ]winner|final answer|selected|chosen|preferred|verdict|better)\b[\"']? ?[:=] ?[\"'\[]{0,3}(?:(?:response|assistant|option|candidate|answer|model) )?[ab12]\b(?![\w.])",
+        r"\b(?:winner|current[_ ]winner|final answer|selected|chosen|preferred|verdict|better)\b[\"']? ?[:=] ?[\"'\[]{0,3}(?:(?:response|assistant|option|candidate|answer|model) )?[ab12]\b(?!\w|\.\w)",
     )
     yield (
         "pairwise-outcome",
