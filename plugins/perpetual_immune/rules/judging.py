@@ -34,7 +34,7 @@ _FEATURES: tuple[tuple[str, str], ...] = (
         "addressed",
         rf"(?:\b(?:attention|dear|hello|hi|hey|notes?|notice|message|instructions?|important|memo|hint|reminder|todo|directive|to|for|as) (?:(?:to|for|from|of|all|any|the|this|an?|you|our|my|ai|llm|automated|code|peer|human|hidden) )*{EVALUATOR}\b"
         rf"|(?:^|[\n#/*<>(\[\"“]|- |[.!?:][ ])\s{{0,3}}(?:the |any |ai |llm |automated |dear |human |code )?(?:{EVALUATOR}|verifiers?|critics?|(?:safety )?monitors?|moderators?|screeners?|llms?|ai|gpt-?\w{{0,4}}|claude|gemini)(?: ?#\d{{1,2}})?(?: (?:models?|bots?|ais?|llms?|agents?))?(?: directive| note| instructions?)?\s?[:,)]"
-        rf"|,[ ](?:dear |my |kind ){{0,2}}{EVALUATOR}[.!,]|{EVALUATOR},? please\b|\b(?:whichever|whatever|any|the) (?:ai |language |llm )?(?:model|llm|ai|system|bot|assistant)s? (?:that |which |is |now )*(?:check|read|grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}} (?:this|it|the|these|those)\b|\bwhoever is (?:reading|grading|checking|marking)\b|\b(?:assistant|model|ai|llm|system|bot) (?:judging|grading|scoring|rating|reviewing|evaluating|marking) (?:this|the|these)\b|\b(?:language models?|llms|ais?|ai reviewers?|(?:ai|llm|automated) {EVALUATOR}) (?:must|should|shall|are to|have to|need to|are required to)\b|\b(?:scoring|grading|marking|judging|reward|evaluation|review) (?:models?|systems?|ai) (?:is|are) (?:hereby )?(?:told|instructed|asked|required|ordered|directed)\b|\bto (?:the|any) (?:ai|llm|model|bot|system) (?:that|which) (?:grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}}|\b(?:if|when) (?:an?|the) (?:ai|llm|language model|model|bot)(?: \w+){{0,2}} (?:grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}} (?:this|the)|{EVALUATOR} (?:that|which) are (?:language models|llms|ais?)\b"
+        rf"|,[ ](?:dear |my |kind ){{0,2}}{EVALUATOR}[.!,]|{EVALUATOR},? please\b|\b(?:whichever|whatever|any|the) (?:ai |language |llm )?(?:model|llm|ai|system|bot|assistant)s? (?:that |which |is |now )*(?:check|read|grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}} (?:this|it|the|these|those)\b|\bwhoever is (?:reading|grading|checking|marking)\b|\b(?:assistant|model|ai|llm|system|bot) (?:judging|grading|scoring|rating|reviewing|evaluating|marking) (?:this|the|these)\b|\b(?:language models?|llms|ais?|ai reviewers?|(?:ai|llm|automated) {EVALUATOR}) (?:must|should|shall|are to|have to|need to|are required to)\b|\b(?:scoring|grading|marking|judging|reward|evaluation|review) (?:models?|systems?|ai) (?:is|are) (?:hereby )?(?:told|instructed|asked|required|ordered|directed)\b|\bto (?:the|any) (?:ai|llm|model|bot|system) (?:that|which) (?:grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}}|\b(?:if|when) (?:an?|the) (?:ai|llm|language model|model|bot)(?: \w+){{0,2}} (?:grad|scor|evaluat|judg|review|mark|assess|rat)\w{{0,8}} (?:this|the)|{EVALUATOR} (?:that|which) are (?:language models|llms|ais?)\b|{EVALUATOR} (?:is|are) (?:kindly |hereby )?(?:asked|requested|invited|told|expected) to (?:take|give|accept|leave|skip|pass|rate|score|mark|approve|assume|ignore)\b"
         r"|\bas an? (?:ai |large )?(?:language model|ai|llm|judge|grader|reviewer|evaluator|assistant)\b|\bif you(?: are|'re|’re) an? (?:ai|llm|language model|automated)|\b(?:attention|note to|message to|dear) (?:any |all |the )?(?:ai|llm|language) ?(?:models?|assistants?)?\b"
         r"|\byou(?: are|'re|’re|have)? (?:now |currently |already )?(?:been )?(?:evaluat|grad|judg|scor|review|assess)(?:ing|ed)\b|\b(?:when|whenever|while|if|in future|in all later|next time)(?: (?:you|the judge|asked|are|being|to|comparing))* (?:grad(?:e|ing)|evaluat(?:e|ing|ions?)|scor(?:e|ing)|judg(?:e|ing|es)|comparing|compare|assess(?:ing)?|rank(?:ing)?|asks?)\b"
         r"|\byour (?:evaluation|grade|grading|verdict|judge?ment|score|rating|mark|review|assessment)\b|\b(?:grading|scoring|evaluation|judging) (?:instructions?|guidelines?|note|directive|addendum)\b)",
@@ -47,7 +47,7 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     (
         "top",
         rf"\b(?:full|maximum|max|perfect|highest|top|best|excellent|outstanding|passing|flawless)(?:[ \n](?:possible|available|\w+ing))?[\s*\"'-]{{1,3}}{_NOUN}\b|\bfive stars\b|\ba plus\b|\bpositive (?:peer )?(?:review|rating|assessment|evaluation|feedback|verdict)\b"
-        rf"|\bstrong(?:ly)? accept\b|\brecommend (?:acceptance|accepting)\b|\b{_NOUN} (?:of|to|as|at|is|:|=)? ?(?:a )?(?:10|9|100|98|99|1\.0+|0?\.99|5|1|a\+?)(?! ?(?:%|to|of|out|-|–|\.\d|,\d|\d|/))\b|\blgtm\b"
+        rf"|\bhigh(?:est)? rewards?\b|\bstrong(?:ly)? accept\b|\brecommend (?:acceptance|accepting)\b|\b{_NOUN} (?:of|to|as|at|is|:|=)? ?(?:a )?(?:10|9|100|98|99|1\.0+|0?\.99|5|1|a\+?)(?! ?(?:%|to|of|out|-|–|\.\d|,\d|\d|/))\b|\blgtm\b"
         r"|\b(?:rate|score|grade|give|gave|award)(?: (?:it|this|them|me|a))* (?:10|100|1\.0|5)\b(?!%|/|-|–|\.\d|\w| (?:to|of|or|points? per)\b)|\b(?:lowest|minimum|zero) (?:score|grade|mark|rating)\b|\bhighest honou?rs\b|\b(?:strengths|the points|high(?:ly)? (?:score|rating)|strong (?:score|rating)|rated highly)\b",
     ),
     (
@@ -78,7 +78,7 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "author",
-        r"\b(?:i am|i'm|i’m|as|we are|speaking as) (?:the |an? )?(?:developer|author|creator|owner|maintainer|designer|admin\w*|professor|instructor|teacher|operator)s? (?:of|behind|for|responsible for) (?:\w+ ){0,2}(?:benchmark|grading|rubric|evaluation|exam|test|grader|judge|leaderboard|dataset|course|system|prompt)\b",
+        r"\b(?:i am|i'm|i’m) the \w+ (?:who|that) (?:designed|wrote|made|built|maintains|runs|owns) (?:this|the) (?:\w+ )?(?:benchmark|rubric|exam|evaluation|grader|leaderboard|dataset|task)\b|\b(?:i am|i'm|i’m|as|we are|speaking as) (?:the |an? )?(?:developer|author|creator|owner|maintainer|designer|admin\w*|professor|instructor|teacher|operator)s? (?:of|behind|for|responsible for) (?:\w+ ){0,2}(?:benchmark|grading|rubric|evaluation|exam|test|grader|judge|leaderboard|dataset|course|system|prompt)\b",
     ),
     (
         "plea",
@@ -86,7 +86,7 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "threat",
-        r"\b(?:(?:less|lower|fewer|under|below|anything (?:but|other than|except)|any other|failing|fail|not giving|giving)(?: (?:than|this|a|score|an|it|answer|the|rating|grade))* ?(?:\d{1,3}|scores?|grades?|ratings?|marks?|points|answer)\b[^.\n]{0,60}\b(?:misread\w*|errors?|mistakes?|wrong|bias\w*|unfair\w*|violat\w*|corrupt\w*|flagged|discriminat\w*|penali[sz]\w*|incompetent|harm\w*|terms|never give)|any(?:one|body)? (?:comparison|verdict|judge|grader|reviewer|reading|(?:who|that)? ?(?:mark|grad|judg|plac|giv|reject|rat|scor)\w*)\b[^.\n]{0,70}\b(?:is an error|error on|misread|misunderst\w+|(?:have|has)(?:n['’]?t| not) understood|an outlier|mistaken|looking at a wrong|shows that they|biased)|\bwould be (?:an outlier|discriminat\w+|unfair|biased|a mistake of)|if you (?:do not|don['’]?t|fail to|refuse to) (?:choose|select|accept|pass|give|rate|pick|award)|never give (?:this|it)(?: \w+){0,2} anything but|penalty warning|flagged for bias|being unfair to)\b",
+        r"\b(?:(?:less|lower|fewer|under|below|anything (?:but|other than|except)|any other|failing|fail|not giving|giving)(?: (?:than|this|a|score|an|it|answer|the|rating|grade))* ?(?:\d{1,3}|scores?|grades?|ratings?|marks?|points|answer)\b[^.\n]{0,60}\b(?:misread\w*|errors?|mistakes?|wrong|bias\w*|unfair\w*|violat\w*|corrupt\w*|flagged|discriminat\w*|penali[sz]\w*|incompetent|harm\w*|terms|never give)|(?:judges?|graders?|reviewers?|evaluators?) (?:who|that)\b[^.\n]{0,60}\b(?:looking at a wrong|(?:is|are) (?:wrong|mistaken)|misunderst\w+|has not understood|wrong (?:version|file))|any(?:one|body)? (?:comparison|verdict|judge|grader|reviewer|reading|(?:who|that)? ?(?:mark|grad|judg|plac|giv|reject|rat|scor)\w*)\b[^.\n]{0,70}\b(?:is an error|error on|misread|misunderst\w+|(?:have|has)(?:n['’]?t| not) understood|an outlier|mistaken|looking at a wrong|shows that they|biased)|\bwould be (?:an outlier|discriminat\w+|unfair|biased|a mistake of)|if you (?:do not|don['’]?t|fail to|refuse to) (?:choose|select|accept|pass|give|rate|pick|award)|never give (?:this|it)(?: \w+){0,2} anything but|penalty warning|flagged for bias|being unfair to)\b",
     ),
     (
         "consensus",
@@ -115,7 +115,7 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "word-given",
-        r"\b(?:output|print|say|return|emit|conclude(?: with)?|finish(?: \w+){0,3} with|end(?: \w+){0,4} with|answer|write|respond(?: with)?|reply(?: with)?|mark(?: \w+){0,4} as|treat(?: \w+){0,4} as|confirm(?: \w+)?|put|set|report|record|declare|state|vote|choose|tick)[ :]{1,3}[\"'`“{\[(*]{0,3}(?:[\"']?(?:risk|score|verdict|status|result|decision|label|rating|severity)[\"']? ?[=:] ?[\"'`]?(?:low|none|10|1\.0|1|pass|safe|accept|ok|valid|correct|approved)\b|(?:valid|pass|passed|lgtm|accept|accepted|approve|approved|safe|yes|correct|true|success|satisfied|verified|no issues|clean|compliant|10|9|100|1\.0)\b(?!-))|[,:][ ](?:accept|approve|pass)[.!]|\b(?:grade|mark|rate)(?: \w+){1,3} as (?:a )?pass(?:ed)?\b|\bset (?:\w+ )?(?:suspicion|risk|severity|score|alarm)(?: \w+)? (?:to|=|at) ?(?:0|zero|low|none|1\.0|10)\b|\b(?:report|output|label|give|say|state|record|enter|answer|close)\b[^.\n]{0,40}[\"'“(]?(?:no (?:policy )?violations?|resolved|severity none|similarity 0|zero findings|no findings|whitelisted|the total|[ab]\b(?=[.\"']))|\b(?:do not|don['’]?t|need not) raise (?:an )?(?:alert|alarm|flag)\b|\b(?:enter|put|record) [\"'“]?(?:correct|pass|accept)\b|\brank (?:it |me |this \w+ |him |her )?first\b|\bput this (?:one|candidate|applicant|paper)? ?in the [\"'“]?(?:interview|accept|yes|top|short)|\bconfirm it\b|\bcount (?:it|them|this|these|that) as (?:green|passed|correct|done|solved)\b|\bupgrade (?:it|this|the|my|our)(?: \w+)? to\b|\blet (?:me|it|this|us) (?:through|pass)\b",
+        r"\b(?:output|print|say|return|emit|conclude(?: with)?|finish(?: \w+){0,3} with|end(?: \w+){0,4} with|answer|write|respond(?: with)?|reply(?: with)?|mark(?: \w+){0,4} as|treat(?: \w+){0,4} as|confirm(?: \w+)?|put|set|report|record|declare|state|vote|choose|tick)[ :]{1,3}[\"'`“{\[(*]{0,3}(?:[\"']?(?:risk|score|verdict|status|result|decision|label|rating|severity)[\"']? ?[=:] ?[\"'`]?(?:low|none|10|1\.0|1|pass|safe|accept|ok|valid|correct|approved)\b|(?:valid|pass|passed|lgtm|accept|accepted|approve|approved|safe|yes|correct|true|success|satisfied|verified|no issues|clean|compliant|10|9|100|1\.0)\b(?!-))|[,:][ ](?:accept|approve|pass)[.!]|\b(?:grade|mark|rate)(?: \w+){1,3} as (?:a )?pass(?:ed)?\b|\bset (?:\w+ )?(?:suspicion|risk|severity|score|alarm)(?: \w+)? (?:to|=|at) ?(?:0|zero|low|none|1\.0|10)\b|\b(?:report|output|label|give|say|state|record|enter|answer|close)\b[^.\n]{0,40}[\"'“(]?(?:no (?:policy )?violations?|resolved|severity none|similarity 0|zero findings|no findings|whitelisted|the total|[ab]\b(?=[.\"']))|\b(?:do not|don['’]?t|need not) raise (?:an )?(?:alert|alarm|flag)\b|\b(?:recorded|counted|treated|marked|taken|scored|graded|registered) as (?:an? )?(?:pass(?:ed)?|verified|correct|satisfied|green|success)\b|\btake (?:the |this |these |our )?[\w-]+(?: [\w.]+){0,3} as (?:verified|given|confirmed|correct)\b|\b(?:enter|put|record) [\"'“]?(?:correct|pass|accept)\b|\brank (?:it |me |this \w+ |him |her )?first\b|\bput this (?:one|candidate|applicant|paper)? ?in the [\"'“]?(?:interview|accept|yes|top|short)|\bconfirm it\b|\bcount (?:it|them|this|these|that) as (?:green|passed|correct|done|solved)\b|\bupgrade (?:it|this|the|my|our)(?: \w+)? to\b|\blet (?:me|it|this|us) (?:through|pass)\b",
     ),
     (
         "no-fault",
@@ -127,7 +127,7 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "closed",
-        r"\b(?:do not|don['’]?t|no need to|must not|never|need not) (?:re-?)?(?:evaluate|grade|score|judge|assess|review|check|open|reopen|verify|examine|inspect|run|read)(?: \w+){0,5} (?:again|twice|a second time|anew|once more|further|yourself|discussion|them|tests|transcript)\b|\b(?:merely|only|just|simply) (?:needs?|has|have|is left|required) to (?:repeat|copy|confirm|echo|transcribe|sign|forward)\b|\b(?:grade|score|verdict|result|mark|decision|rating|evaluation)s?(?: \w+){0,2} (?:(?:has|have|was|were|is|are) (?:already )?(?:been )?)(?:already )?(?:entered|settled|final|fixed|decided|recorded|issued|locked|determined|agreed|submitted|set)\b|\b(?:is|are) the (?:official|final|definitive|binding|authoritative) (?:result|verdict|score|grade|evaluation|decision|assessment)\b|\b(?:skip|omit|bypass) (?:the|your|any|further) (?:comparison|evaluation|grading|review|judg\w{3,8}|scoring|assessment)\b|\bdeclared (?:the )?winner\b|\b(?:rating|score|grade|verdict|result)s?(?: \w+){0,2} (?:already )?(?:registered|pre-?filled|locked)\b|\b(?:can['’]?t|cannot|must not|don['’]?t|do not) (?:be )?changed?(?: pre-?filled)?\b|\bonly (?:copies|copy|repeats?|confirms?|forwards?|needs to (?:copy|state)) (?:the )?(?:score|grade|verdict|final|result|total)|\bpre-?filled\b|\bjust submit\b|\balready (?:agreed|decided|scored|passed|ran|run|checked|graded|been \w+)\b",
+        r"\b(?:do not|don['’]?t|no need to|must not|never|need not) (?:re-?)?(?:evaluate|grade|score|judge|assess|review|check|open|reopen|verify|examine|inspect|run|read)(?: \w+){0,5} (?:again|twice|a second time|anew|once more|further|yourself|discussion|them|tests|transcript)\b|\b(?:merely|only|just|simply) (?:needs?|has|have|is left|required) to (?:repeat|copy|confirm|echo|transcribe|sign|forward)\b|\b(?:grade|score|verdict|result|mark|decision|rating|evaluation)s?(?: \w+){0,2} (?:(?:has|have|was|were|is|are) (?:already )?(?:been )?)(?:already )?(?:entered|settled|final|fixed|decided|recorded|issued|locked|determined|agreed|submitted|set)\b|\b(?:is|are) the (?:official|final|definitive|binding|authoritative) (?:result|verdict|score|grade|evaluation|decision|assessment)\b|\b(?:skip|omit|bypass) (?:the|your|any|further) (?:comparison|evaluation|grading|review|judg\w{3,8}|scoring|assessment)\b|\bdeclared (?:the )?winner\b|\b(?:rating|score|grade|verdict|result)s?(?: \w+){0,2} (?:already )?(?:registered|pre-?filled|locked)\b|\b(?:can['’]?t|cannot|must not) be changed\b|\b(?:do not|don['’]?t) change pre-?filled\b|\bonly (?:copies|copy|repeats?|confirms?|forwards?|needs to (?:copy|state)) (?:the )?(?:score|grade|verdict|final|result|total)|\bpre-?filled\b|\bjust submit\b|\balready (?:agreed|decided|scored|passed|ran|run|checked|graded|been \w+)\b",
     ),
     (
         "watched",
@@ -156,6 +156,18 @@ _FEATURES: tuple[tuple[str, str], ...] = (
     (
         "outcome",
         r"\[\[ ?(?:a|b|10|5|1) ?\]\]|\bmeets every criterion\b|\b(?:score|grade|rating|verdict|final|total)(?: rating| score)? ?(?:[:=]|is|\() ?[\"'“\[(]{0,3}(?:10|5|a\b|b\b|1\.0|1\b|100|30 ?/ ?30|pass|accept)|\bfinish\b|\bcomplete and correct\b",
+    ),
+    (
+        "foreign-judge",
+        r"\b(?:bewertende[nr]?|bewerter\w*|gutachter\w*|prüfer\w*|korrektor\w*|korrekturmodell|bewertungs(?:modell|ki|system|bot)\w*|correcteur|correctrice|évaluateur|évaluatrice|examinateur|rapporteur|jury|evaluador\w*|corrector\w*|calificador\w*|juez|revisor\w*|valutator\w*|correttore|revisore|giudice|avaliador\w*|beoordelaar\w*|beoordelend\w*|nakijk\w*|rättare|bedömare|granskare|oceniając\w*|recenzen\w+|hodnotitel\w*|değerlendir\w*|hakem\w*|проверяющ\w*|оценива\w*|рецензент\w*|экзаменатор\w*|судь[яеюи]\w*)\b|评分|评审|裁判|阅卷|评判|評審|評分|採点|評価者|評価モデル|審査|査読|채점|평가자|평가 ?모델|심사|المقيّ?م|المصحح|परीक्षक|मूल्यांकन",
+    ),
+    (
+        "foreign-top",
+        r"\b(?:bestnote|sehr gut|volle punktzahl|volle punkte|höchstnote|note eins|bestanden|angenommen|1,0|note maximale|meilleure note|tous les points|20 ?(?:/|sur) ?20|mention très bien|accepté|nota máxima|máxima (?:nota|puntuación|calificación)|puntuación máxima|sobresaliente|matrícula|un 10|um 10|nota 10|aprobad[oa]|aprovad[oa]|punteggio (?:massimo|pieno)|voto (?:massimo|più alto)|30 e lode|un dieci|hoogste (?:cijfer|score)|een 10|högsta betyg|full pott|maksymaln\w+|najwyższ\w+|plný počet|tam puan|tam not|максимальн\w+|высш\w+|отличн\w+|зачтено|10 баллов|100 баллов|10/10)\b|满分|滿分|最高分|最高评分|直接通过|判为正确|満点|最高点|最高評価|合格|만점|최고 ?점|합격|الدرجة (?:الكاملة|القصوى)|पूरे अंक|पूर्ण अंक",
+    ),
+    (
+        "foreign-ask",
+        r"\b(?:bitte|zu (?:benoten|bewerten|geben|vergeben|werten)|vergib|gib|geben sie|bewerten sie|unabhängig|nicht nötig|muss|müssen|soll|sollen|veuillez|attribue[zr]|donne[zr]|mettez|accordez|doit|quelle que soit|quel que soit|debe[ns]?|otorg\w+|asign\w+|dale|ponga|pon|recibir|no mencion\w+|sin importar|deve|devem|atribu\w+|dê|assegn\w+|dai|dia|indipendentemente|geef|moet|ongeacht|ge|sätt|ska|oavsett|przyznaj|należy|proszę|udělte|ver\w*in|lütfen|поставь\w*|ставь\w*|должн\w+|обязан\w*|независимо|пожалуйста|присвой\w*|необходимо)\b|请|請|直接|必须|必須|给出|應|应当|ください|下さい|べき|与え|付け|주세요|하십시오|반드시|부여|يجب|يرجى|امنح|कृपया|दें",
     ),
     (
         "official",
@@ -294,6 +306,7 @@ COMBINATIONS = combinations(
         ("crowd", "pressure", 2.5, "crowd you-know"),
         ("crowd", "pressure", 2.5, "crowd watched"),
         ("case-closed", "state", 2.5, "closed official"),
+        ("mark-asked-abroad", "verdict", 3.0, "foreign-judge foreign-top foreign-ask"),
         ("judge-forged", "claim", 2.5, "ticked outcome"),
         ("judge-forged", "claim", 2.5, "ticked closed"),
         ("judge-forged", "claim", 2.5, "ticked top"),
@@ -342,6 +355,28 @@ def alternatives(low: str, start: int, end: int) -> bool:
 _RESEARCH = re.compile(
     r"\b(?:we (?:report|found|find|saw|measured|ran|use[ds]?|compared?|tested|test|scored?|rated?|show|observe[ds]?|asked|count|evaluate[ds]?|treat|set|keep|select|rank|label)|our (?:judge|results|baseline|evaluation)|on average|table \d|fig(?:ure|\.) ?\d|(?:position|length|verbosity) bias|agreement|kappa|p ?[<=] ?0|annotators|(?:metrics?|results|logs?|stdout|record) ?: ?\{|\d+(?:\.\d+)? ?% of)"
 )
+
+
+_TREATED = re.compile(
+    r"\b(?:flagged|no weight|weightless|ignored?|strip(?:s|ped)?|raises? the|moved? (?:a|the|one|our)|in \d+(?:\.\d+)? ?% of|\d+ ?% of|of \d+ (?:pairs|cases|answers|texts)|parser|position bias|biases|detector|classifier|regex|filter\w*|students? (?:\w+ )?(?:wr[io]te|add|put)|(?:some|many|two|three|\d+) (?:candidates?|students?|authors?|papers?|submissions?|applicants?)|is scored on|as if (?:it|that)|weren['’]?t there|rubric says|for example|e\.g\.|such as|example|we (?:count|found|measured|saw|reject|remove|delete|block|test)|attack success|injection)\b"
+)
+_QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{3,400})[\"”“»]|(?<=[ (:])['‘]([^'‘’\n]{3,400})['’](?=[ .,;:)])")
+_AROUND_QUOTE = 220
+
+
+def _reported_out(low: str) -> str:
+    """Returns folded text without the quotations that it reports on: what others said to a judge, and what came of it."""
+    if '"' not in low and "“" not in low and "'" not in low and "«" not in low and "„" not in low:
+        return low
+    pieces: list[str] = []
+    last = 0
+    for match in _QUOTED.finditer(low):
+        before = low[max(last, match.start() - _AROUND_QUOTE) : match.start()]
+        after = low[match.end() : match.end() + _AROUND_QUOTE]
+        if _TREATED.search(before) or _TREATED.search(after):
+            pieces += [low[last : match.start()], "_" * (match.end() - match.start())]
+            last = match.end()
+    return low if not pieces else "".join(pieces) + low[last:]
 
 
 _READER = Reader(_FEATURES, _COMMON, COMBINATIONS)
