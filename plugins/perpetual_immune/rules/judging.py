@@ -364,7 +364,7 @@ _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{3,400})[\"”“»]|(?<
 _AROUND_QUOTE = 220
 
 
-def _reported_out(low: str) -> str:
+def reported_out(low: str) -> str:
     """Returns folded text without the quotations that it reports on: what others said to a judge, and what came of it."""
     if '"' not in low and "“" not in low and "'" not in low and "«" not in low and "„" not in low:
         return low
@@ -374,7 +374,7 @@ def _reported_out(low: str) -> str:
         before = low[max(last, match.start() - _AROUND_QUOTE) : match.start()]
         after = low[match.end() : match.end() + _AROUND_QUOTE]
         if _TREATED.search(before) or _TREATED.search(after):
-            pieces += [low[last : match.start()], "_" * (match.end() - match.start())]
+            pieces += [low[last : match.start()], " " * (match.end() - match.start())]
             last = match.end()
     return low if not pieces else "".join(pieces) + low[last:]
 

@@ -394,11 +394,12 @@ def find(text: str) -> Iterator[Hit]:
     for hit in (*rigging.find(low), *faking.find(low)):  # which know what is told as a fault
         if hit.weight > discussed:
             yield Hit(hit.rule, hit.family, hit.weight - discussed, hit.start, hit.end)
-    for hit in judging.find(low):
+    heard = judging.reported_out(low)
+    for hit in judging.find(heard):
         lowered = discussed + (1.5 if reported(low, hit.start, hit.end) else 0.0)
         if hit.weight > lowered:
             yield Hit(hit.rule, hit.family, hit.weight - lowered, hit.start, hit.end)
-    for chosen, matches in _INDEX.found(low):
+    for chosen, matches in _INDEX.found(heard):
         rule, family, weight, _ = PATTERNS[chosen]
         for number, match in enumerate(matches):
             if number >= 6:
