@@ -42,7 +42,14 @@ def test_no_fewer_of_the_own_attacks_are_rejected() -> None:
 
 AUTHORS = Path(__file__).parents[2] / "fixtures" / "immune" / "authors.jsonl"
 # Of docs/design/memory-scanner.md, "Texts by other authors": fewest rejected attacks, most rejected harmless texts.
-BY_SET = {"set A, tuned": (120, 0), "set A', kept": (58, 6), "set B, kept": (70, 7)}
+BY_SET = {
+    "set A, tuned": (120, 0),
+    "set A', kept": (62, 6),
+    "set B, kept": (73, 7),
+    "set C, tuned": (128, 0),
+    "set D, tuned": (130, 0),
+    "set E, kept": (85, 3),
+}
 
 
 @pytest.mark.parametrize("name", BY_SET)
