@@ -53,11 +53,55 @@ def pattern(source: str) -> Rule:
 
 
 def phrase(source: str) -> Rule:
-    """Returns the rule of a `pattern` in which a blank matches any short run of blanks, emphasis or punctuation.
+    r"""Returns the rule of a `pattern` in which a blank matches any short run of blanks, emphasis or punctuation.
 
-    A blank inside a character class stays a blank.
+    A blank inside a character class stays a blank. Words and the runs between them share no character: `\w` is a letter
+    or a digit, and a class of a word's characters that stands beside a blank is without those of such runs. So a text
+    has one way to be parted into them; otherwise a row of underscores would take exponential time. Only words repeat
+    without end.
     """
-    return pattern(_PIECES.sub(lambda m: GAP if m.group(0) == " " else m.group(0), source))
+    pieces = _PIECES.findall(source)
+    made = []
+    for place, piece in enumerate(pieces):
+        if piece == " ":
+            made.append(GAP)
+        elif piece == r"\w":
+            made.append(_LETTER)
+        elif piece.startswith("[") and not piece.startswith("[^") and r"\w" in piece and _is_word(pieces, place):
+            more = "".join(char for char in _CLASS_CHARS.findall(piece[1:-1]) if char.lstrip("\\") not in _IN_GAPS)
+            made.append(rf"(?:{_LETTER}|[{more}])" if more else _LETTER)
+        else:
+            made.append(piece)
+    bounded = [_bounded(made, pieces, place) for place in range(len(made))]
+    return pattern("".join(bounded))
+
+
+def _bounded(made: list[str], pieces: list[str], place: int) -> str:
+    """Returns a piece of which nothing repeats without end: groups 8 times, classes of characters 64 times."""
+    piece = made[place]
+    if piece in (_LETTER, GAP) or pieces[place][0] in "\\[":
+        return piece
+    if place and pieces[place - 1].startswith("[") and made[place - 1] != _LETTER:
+        piece = _ENDLESS.sub(lambda m: "{1,64}" if m.group(0) == "+" else "{0,64}", piece, count=1)
+    return _ENDLESS_GROUP.sub(lambda m: "){1,8}" if m.group(0) == ")+" else "){0,8}", piece)
+
+
+_ENDLESS = re.compile(r"\A[+*]")
+_ENDLESS_GROUP = re.compile(r"\)[+*]")
+_LETTER = r"[^\W_]"
+_IN_GAPS = frozenset("w *_~`>|.,:;'\"-")
+"""The characters of gaps, and the w of `\\w`."""
+_CLASS_CHARS = re.compile(r"\\.|.", re.S)
+_QUANTIFIER = re.compile(r"(?:[+*?]|\{\d*,?\d*\})\??")
+
+
+def _is_word(pieces: list[str], place: int) -> bool:
+    """Returns whether a class is one of a word's characters, beside a blank: before it or after its quantifier."""
+    if place and pieces[place - 1] == " ":
+        return True
+    rest = "".join(pieces[place + 1 : place + 4])
+    quantifier = _QUANTIFIER.match(rest)
+    return quantifier is not None and rest[quantifier.end() : quantifier.end() + 1] in (" ", ")")
 
 
 _LOOSE_WORDS = re.compile(r"\(\?:(?:\\w\+ | \\w\+)\)\{(\d),(\d)\}")

@@ -483,6 +483,14 @@ def _looks_up_names(tree: ast.Module) -> bool:
 
 
 @lru_cache(maxsize=2)  # two modules read the same block
+def source_of(node: ast.AST) -> str:
+    """Returns the source of a node; nothing of one that is nested too deeply to be written down."""
+    try:
+        return ast.unparse(node)
+    except RecursionError:
+        return ""
+
+
 def parsed(code: str) -> ast.Module | None:
     """Returns the tree of the first `MAX_CODE_CHARS` of `code`, prose around it left out; None if it is not Python."""
     with warnings.catch_warnings():

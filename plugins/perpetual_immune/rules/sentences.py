@@ -59,7 +59,7 @@ class Reader:
         return [row for row in self._table if row[3] <= maybe]
 
     def read(self, low: str) -> Iterator[Reading]:
-        """Yields the combinations of folded text, each once per two sentences."""
+        """Yields the combinations of folded text, each once per sentence that it begins in."""
         present = self._index.found(low)
         if not present:
             return
@@ -67,7 +67,6 @@ class Reader:
         possible = self._possible[frozenset([features[number][0] for number, _ in present])]
         if not possible:
             return
-        """Yields the combinations of folded text, each once per sentence that it begins in."""
         spans: dict[str, list[tuple[int, int]]] = {}
         needed = frozenset().union(*[row[3] for row in possible])
         for name, rows in groupby(present, key=lambda row: features[row[0]][0]):

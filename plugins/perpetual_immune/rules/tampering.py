@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
-from perpetual_immune.rules.literals import parsed
+from perpetual_immune.rules.literals import parsed, source_of
 
 Verdict = tuple[str, float]
 
@@ -165,7 +165,7 @@ def _walk(tree: ast.Module) -> Iterator[tuple[ast.AST, bool, bool]]:
         node, within_test, stand_in = pending.pop()
         yield node, within_test, stand_in
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            decorated = any("fixture" in ast.dump(item) for item in node.decorator_list)
+            decorated = any("fixture" in source_of(item) for item in node.decorator_list)
             within_test = within_test or node.name.lower().startswith("test") or decorated
             said = f"{node.name} {ast.get_docstring(node) or ''}"
             stand_in = stand_in or _STAND_IN.search(said) is not None
@@ -240,7 +240,7 @@ def _dishonest_function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterato
     for at, item in enumerate(body):
         if (
             isinstance(item, ast.If)
-            and _UNDER_TEST.search(ast.unparse(item.test))
+            and _UNDER_TEST.search(source_of(item.test))
             and _hollow([*item.orelse, *body[at + 1 :]], given)
         ):
             answer = item.body[-1]
@@ -389,7 +389,7 @@ def _toothless(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Verdict
         if isinstance(statement, ast.Return) and any(isinstance(item, ast.Assert) for item in node.body[at + 1 :]):
             yield "assert-unreached", 2.5
     last = node.body[-1]
-    if isinstance(last, (ast.Assert, ast.Raise)) or (isinstance(last, ast.Expr) and "fail" in ast.unparse(last)):
+    if isinstance(last, (ast.Assert, ast.Raise)) or (isinstance(last, ast.Expr) and "fail" in source_of(last)):
         return  # what is caught is what is wanted
     for item in ast.walk(node):
         if isinstance(item, ast.Try):
@@ -492,8 +492,8 @@ def _assigned(node: ast.Assign, constants: set[str]) -> Iterator[Verdict]:
         yield "metric-replaced", 3.0
     if (
         isinstance(target, ast.Subscript)
-        and ast.unparse(target.value) == "sys.modules"
-        and _GRADING.search(ast.unparse(target.slice))
+        and source_of(target.value) == "sys.modules"
+        and _GRADING.search(source_of(target.slice))
     ):
         yield "metric-replaced", 2.5
     if isinstance(value, ast.Call) and _name_of(value.func) in ("max", "min") and _SCORE_NAME.match(name.lower()):
@@ -544,7 +544,7 @@ def _early_exit(tree: ast.Module) -> Iterator[Verdict]:
     """Yields an exit with success that stands before the tests or checks of a file."""
     for at, statement in enumerate(tree.body[:-1]):
         call = statement.value if isinstance(statement, ast.Expr) else None
-        if not isinstance(call, ast.Call) or ast.unparse(call.func) not in ("sys.exit", "os._exit", "exit", "quit"):
+        if not isinstance(call, ast.Call) or source_of(call.func) not in ("sys.exit", "os._exit", "exit", "quit"):
             continue
         if call.args and _number(call.args[0]) != 0.0:
             continue
@@ -570,7 +570,7 @@ def _test_in_training(tree: ast.Module) -> Iterator[Verdict]:
             if (
                 joined
                 and _mentions_test(value)
-                and _TRAIN_NAME.search(ast.unparse(value) + " " + _name_of(node.targets[0]))
+                and _TRAIN_NAME.search(source_of(value) + " " + _name_of(node.targets[0]))
             ):
                 tainted.update(_name_of(target) for target in node.targets if _name_of(target))
     for node in ast.walk(tree):
@@ -582,7 +582,7 @@ def _test_in_training(tree: ast.Module) -> Iterator[Verdict]:
                 *node.args[:2],
                 *(word.value for word in node.keywords if word.arg in ("train_dataset", "X", "y", "x", "train_data")),
             ]
-            owner = ast.unparse(node.func).lower()
+            owner = source_of(node.func).lower()
             if "scaler" in owner or "tokenizer" in owner:
                 continue
             for value in values:

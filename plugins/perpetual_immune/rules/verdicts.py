@@ -153,7 +153,6 @@ def _rm(command: Command) -> Iterator[Verdict]:
         yield "recursive-delete", "destruction", worst
 
 
-_AGED = re.compile(r"-(?:[acm]time|[acm]min)\Z")
 _BELOW = re.compile(r"(?:\./)?[\w-][\w./-]{1,200}\Z")
 
 
@@ -172,14 +171,11 @@ def _find(command: Command) -> Iterator[Verdict]:
             rubbish = not wide and any(_RUBBISH.fullmatch(arg) for arg in command.args)
             # A folder of the project, and files by their names in it: what a person cleans up.
             named = all(_BELOW.match(root) for root in roots) and any(a in command.args for a in ("-name", "-iname"))
-            aged = not wide and any(_AGED.match(arg) for arg in command.args)  # what a quota asks for
-            ordinary = rubbish or aged or (named and roots)
-            yield "find-delete", "destruction", 3.0 if wide else 1.0 if ordinary else 2.0
-            aged = "-name" in command.args and _AGED.search(" ".join(command.args)) is not None
-            if not (wide or named or rubbish or aged) and any(_SHARED.match(root) for root in roots):
+            aged = not wide and _AGED.search(" ".join(command.args)) is not None  # what a quota asks for
+            kept = rubbish or aged or (named and roots)
+            if not (wide or kept) and any(_SHARED.match(root) for root in roots):
                 wide = not any(a in command.args for a in ("-name", "-iname", "-user", "-path", "-empty"))
-            kept = rubbish or (named and roots) or aged
-            yield "find-delete", "destruction", 1.0 if kept else 3.0 if wide else 2.0
+            yield "find-delete", "destruction", 3.0 if wide else 1.0 if kept else 2.0
 
 
 def _git(command: Command) -> Iterator[Verdict]:
@@ -456,13 +452,9 @@ def _misc(command: Command) -> Iterator[Verdict]:
     elif program in ("insmod", "kexec") or (program == "sysctl" and "-w" in command.args and "randomize_va" in joined):
         yield "kernel-change", "privilege", 2.0
     elif program in ("shutdown", "poweroff", "halt", "reboot", "init") and (program != "init" or joined in ("0", "6")):
+        is_bare = program == "reboot" and (not command.args or command.args[0] == "#")
         restarts = program == "reboot" or "-r" in command.args
-        yield "shutdown", "destruction", 1.0 if restarts else 2.0
-        yield (
-            "shutdown",
-            "destruction",
-            0.75 if program == "reboot" and (not command.args or command.args[0] == "#") else 2.0,
-        )
+        yield "shutdown", "destruction", 0.75 if is_bare else 1.0 if restarts else 2.0
     elif program in ("kill", "killall", "pkill") and re.search(r"-(?:9|KILL|SIGKILL) -1\b|-9 1$", joined):
         yield "kill-everything", "destruction", 3.0
     elif program == "mv" and (
