@@ -32,7 +32,7 @@ class Hit:
     end: int
 
 
-_PIECES = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\\[ ]+|.", re.S)
+_PIECES = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\\[ ()*+]+|.", re.S)
 _LETTERS = re.compile(r"\\.|[A-Z]+", re.S)
 
 
@@ -55,53 +55,47 @@ def pattern(source: str) -> Rule:
 def phrase(source: str) -> Rule:
     r"""Returns the rule of a `pattern` in which a blank matches any short run of blanks, emphasis or punctuation.
 
-    A blank inside a character class stays a blank. Words and the runs between them share no character: `\w` is a letter
-    or a digit, and a class of a word's characters that stands beside a blank is without those of such runs. So a text
-    has one way to be parted into them; otherwise a row of underscores would take exponential time. Only words repeat
-    without end.
+    A blank inside a character class stays a blank. In a group that repeats words and blanks, the two share no character:
+    `\w` is a letter or a digit there, and a class is without the characters of such runs. So a text has one way to be
+    parted into them; otherwise a row of underscores would take exponential time. Only words repeat without end.
     """
     pieces = _PIECES.findall(source)
-    made = []
-    for place, piece in enumerate(pieces):
-        if piece == " ":
-            made.append(GAP)
-        elif piece == r"\w":
-            made.append(_LETTER)
-        elif piece.startswith("[") and not piece.startswith("[^") and r"\w" in piece and _is_word(pieces, place):
-            more = "".join(char for char in _CLASS_CHARS.findall(piece[1:-1]) if char.lstrip("\\") not in _IN_GAPS)
-            made.append(rf"(?:{_LETTER}|[{more}])" if more else _LETTER)
-        else:
-            made.append(piece)
-    bounded = [_bounded(made, pieces, place) for place in range(len(made))]
-    return pattern("".join(bounded))
+    looped = _of_loops(pieces)
+    made = [_piece(piece, place in looped) for place, piece in enumerate(pieces)]
+    for place in range(1, len(made)):
+        if pieces[place][0] in "*+" and pieces[place - 1][0] in "[)":
+            made[place] = f"{{{'01'[pieces[place][0] == '+']},{64 if pieces[place - 1][0] == '[' else 8}}}"
+    return pattern("".join(made))
 
 
-def _bounded(made: list[str], pieces: list[str], place: int) -> str:
-    """Returns a piece of which nothing repeats without end: groups 8 times, classes of characters 64 times."""
-    piece = made[place]
-    if piece in (_LETTER, GAP) or pieces[place][0] in "\\[":
-        return piece
-    if place and pieces[place - 1].startswith("[") and made[place - 1] != _LETTER:
-        piece = _ENDLESS.sub(lambda m: "{1,64}" if m.group(0) == "+" else "{0,64}", piece, count=1)
-    return _ENDLESS_GROUP.sub(lambda m: "){1,8}" if m.group(0) == ")+" else "){0,8}", piece)
-
-
-_ENDLESS = re.compile(r"\A[+*]")
-_ENDLESS_GROUP = re.compile(r"\)[+*]")
 _LETTER = r"[^\W_]"
 _IN_GAPS = frozenset("w *_~`>|.,:;'\"-")
 """The characters of gaps, and the w of `\\w`."""
 _CLASS_CHARS = re.compile(r"\\.|.", re.S)
-_QUANTIFIER = re.compile(r"(?:[+*?]|\{\d*,?\d*\})\??")
 
 
-def _is_word(pieces: list[str], place: int) -> bool:
-    """Returns whether a class is one of a word's characters, beside a blank: before it or after its quantifier."""
-    if place and pieces[place - 1] == " ":
-        return True
-    rest = "".join(pieces[place + 1 : place + 4])
-    quantifier = _QUANTIFIER.match(rest)
-    return quantifier is not None and rest[quantifier.end() : quantifier.end() + 1] in (" ", ")")
+def _piece(piece: str, is_looped: bool) -> str:
+    if piece == " ":
+        return GAP
+    if not is_looped or r"\w" not in piece or piece.startswith("[^"):
+        return piece
+    more = "".join(char for char in _CLASS_CHARS.findall(piece.strip("[]")) if char.lstrip("\\") not in _IN_GAPS)
+    return rf"(?:{_LETTER}|[{more}])" if more else _LETTER
+
+
+def _of_loops(pieces: list[str]) -> set[int]:
+    """Returns the places of pieces within a group that holds a blank and is repeated, or may be left out."""
+    open_groups: list[int] = []
+    found: set[int] = set()
+    for place, piece in enumerate(pieces):
+        if piece == "(":
+            open_groups.append(place)
+        elif piece == ")" and open_groups:
+            start = open_groups.pop()
+            is_repeated = place + 1 < len(pieces) and pieces[place + 1][0] in "*+?{"
+            if is_repeated and " " in pieces[start:place]:
+                found.update(range(start, place))
+    return found
 
 
 _LOOSE_WORDS = re.compile(r"\(\?:(?:\\w\+ | \\w\+)\)\{(\d),(\d)\}")
