@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, TypedDict
 
 from perpetual.api import Conflict, UsageError
 from perpetual.toolkit.units import counted
+from perpetual_replay.consent import counts, mark_of
 from perpetual_replay.history import Change, History, Shown
 from perpetual_replay.search import Comparison, Place, Result, bar, decide, follow
 from perpetual_replay.tasks import FOLDER, Task, digest_of, read_tasks
-from perpetual_replay.trials import Trials
+from perpetual_replay.trials import BISECTION, Trials
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BISECTION", "Bisections", "Plan", "State"]
 
-BISECTION = "replay.bisection"
+
 _MOST_BLOCKS = 20_000  # memory blocks that are made to find the states
 _MOST_CONTEXTS = 2_000  # texts of contexts that a bisection keeps
 _COMMIT = re.compile(r"[0-9a-f]{7,64}\Z")
@@ -264,13 +265,16 @@ class Bisections:
         return [digests[task.query] for task in tasks]
 
     def _approved(self, bisection: Record) -> Record:
-        if bisection["state"] not in ("proposed", "stopped") or self._lab.settings.withholds:
+        is_new = bisection["state"] in ("proposed", "stopped")
+        is_foreign = bisection["state"] == "running" and not counts(self._lab, bisection)
+        if not (is_new or is_foreign) or self._lab.settings.withholds:
             return bisection
         try:
             if bisection["state"] == "stopped":
                 for trial in self.trials_of(bisection):
                     self._trials.resume(trial)
-            self._change(bisection, state="running", approved_by=self._lab.actor, reason=None)
+            self._change(bisection, state="running", approved_by=self._lab.actor, reason=None,
+                         mark=mark_of(self._lab, bisection))  # fmt: skip
         except Conflict:
             pass  # another process has let it go on meanwhile
         return self.again(bisection)

@@ -27,6 +27,7 @@ from perpetual.api import (
 )
 from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.units import iso
+from perpetual_replay.consent import counts, mark_of
 from perpetual_replay.evalues import Pairs, bar, weigh
 from perpetual_replay.tasks import (
     FOLDER,
@@ -42,15 +43,16 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Experiment, Note, Record, Run
 
-__all__ = ["CANARY", "FIRST", "OPEN", "PAIR", "TRIAL", "Trials", "Verdict"]
+__all__ = ["BISECTION", "CANARY", "FIRST", "OPEN", "PAIR", "TRIAL", "Trials", "Verdict"]
 
-TRIAL, PAIR, CONTEXT = "replay.trial", "replay.pair", "replay.context"
+TRIAL, PAIR, CONTEXT, BISECTION = "replay.trial", "replay.pair", "replay.context", "replay.bisection"
 OPEN = ("proposed", "running")
 _RESUMED = ("stopped", "withdrawn")  # states from which a person's ask takes a trial on again
 _ENDED = ("done", "failed", "timeout", "killed", "lost")
 _VOID = ("killed", "lost")  # of a run that was not its own end
 FIRST = "the tasks are tested by a note of no use first"
 _STOPPED = "stopped"
+_ELSEWHERE = "it was not approved here: a person who asks for the same approves it"
 _ATTEMPTS = 3  # at a pair
 _TESTABLE = ("candidate", "quarantined", "promoted", "expired")
 _PLACE = ".perpetual/replay"
@@ -178,15 +180,22 @@ class Trials:
         return digest
 
     def _approved(self, trial: Record) -> Record:
-        if trial["state"] not in ("proposed", *_RESUMED) or self._lab.settings.withholds:
+        if self._lab.settings.withholds:
             return trial
-        canary = self._canary_of(trial)
-        for one in (canary, trial):
-            if one is not None and one["state"] in ("proposed", *_RESUMED):
-                voided = int(one["voided"]) + (_ATTEMPTS if one["state"] in _RESUMED else 0)
-                with _unless_done():
-                    self._change(one, state="running", approved_by=self._lab.actor, reason=None, voided=voided)
+        for one in (self._canary_of(trial), trial):
+            if one is None or not (one["state"] in ("proposed", *_RESUMED) or self._was_approved_elsewhere(one)):
+                continue
+            voided = int(one["voided"]) + (_ATTEMPTS if one["state"] in _RESUMED else 0)
+            with _unless_done():
+                self._change(one, state="running", approved_by=self._lab.actor, reason=None, voided=voided,
+                             mark=mark_of(self._lab, one))  # fmt: skip
         return self._trials.get(trial.id)
+
+    def _was_approved_elsewhere(self, trial: Record) -> bool:
+        if trial["state"] != "running":
+            return False
+        of = None if trial["bisection"] is None else self._lab.records(BISECTION).get(trial["bisection"])
+        return not counts(self._lab, trial, of=of)
 
     def _canary_of(self, trial: Record) -> Record | None:
         """Returns the canary of the trial's set of tasks, made where there is none yet; None for a canary itself."""
@@ -280,6 +289,8 @@ class Trials:
         self, trial: Record, task: Task, kept: Mapping[str, str], place: int, seed: int, names: Sequence[str]
     ) -> tuple[dict[str, Run] | None, str | None]:
         """Returns the ended runs of a pair by arm, started where they are missing; or None and why there are none."""
+        if self._was_approved_elsewhere(trial):
+            return None, _ELSEWHERE
         for attempt in range(int(trial["voided"]), int(trial["voided"]) + _ATTEMPTS):
             arms = {name: self._arm(trial, task, kept[name], place, seed, name, attempt) for name in names}
             runs = {name: next(iter(self._lab.runs.named([arm.id])), None) for name, arm in arms.items()}

@@ -19,7 +19,8 @@ from perpetual.api import Record
 from perpetual.cli.app import run
 from perpetual.errors import UsageError
 from perpetual_replay.actions import bisect, plan_of_bisection
-from perpetual_replay.bisections import Bisections
+from perpetual_replay.bisections import BISECTION, Bisections
+from perpetual_replay.consent import mark_of
 from perpetual_replay.show_bisection import bisection as document_of
 from perpetual_replay.trials import Trials
 
@@ -206,6 +207,11 @@ def test_an_imported_one_says_that_its_contexts_are_missing(lab: Lab, project: P
     lab.storage.export_file(tmp_path / "record.jsonl")
     with Lab.init(tmp_path / "other", name="other") as other:
         other.storage.import_file(tmp_path / "record.jsonl")
+        assert Bisections(other).advance() == {
+            "bisection-1": "it was not approved here: a person who asks for the same approves it"
+        }
+        (found,) = Bisections(other).newest()
+        other.records(BISECTION).update(found.id, mark=mark_of(other, found))
         assert Bisections(other).advance() == {
             "bisection-1": "this record was imported without the contexts of its replays"
         }

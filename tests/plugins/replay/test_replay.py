@@ -266,6 +266,36 @@ def test_the_queue_is_tested_together(lab: Lab) -> None:
     assert found["items"][0]["bar"] == 40
 
 
+def test_a_trial_that_another_user_approved_runs_nothing(
+    lab: Lab, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record that came from elsewhere says that it is running; a person who accepts new work has not approved it."""
+    note(lab, "good advice: use step 0.1")
+
+    def no_room(*_: object, **__: object) -> None:
+        raise UsageError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lab.runs, "launch", no_room)
+        ask(lab, NOTE)
+    clone = project.with_name("clone")
+    shutil.copytree(project, clone)
+    monkeypatch.setenv("PERPETUAL_STATE_DIR", str(tmp_path / "another"))
+    trust_project(clone)
+    monkeypatch.chdir(clone)
+    with Lab.open(clone) as there:
+        there.scan()
+        assert {"it was not approved here: a person who asks for the same approves it"} == {
+            *Trials(there).advance().values()
+        } - {"the tasks are tested by a note of no use first"}
+        assert there.runs.list().items == ()
+        held = {item.subject for item in there.trust.held()}
+        experiments = there.experiments.list().items
+        assert not [one.id for one in experiments if one.status in ("approved", "active") and one.id not in held]
+        (item,) = [one for one in ask(there, NOTE, wait=True, timeout_s=120)["items"] if not one["canary"]]
+        assert item["state"] == "helps"
+
+
 @pytest.mark.slow
 def test_a_trial_goes_on_unchanged_in_a_renamed_copy(
     lab: Lab, task: Callable[..., None], project: Path, monkeypatch: pytest.MonkeyPatch
