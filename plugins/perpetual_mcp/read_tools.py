@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from perpetual.api import RunStatus
     from perpetual.documents.ledger import Effect, LeaderboardRow, Spread
+    from perpetual_recall.documents import NoteWorth, PriceDocument
+    from perpetual_recall.price import Pricer
 
     class ExperimentLine(TypedDict):
         """An experiment in short."""
@@ -536,10 +538,11 @@ def read_memory(
     return _history(lab, file, limit) if action == "history" else _show_note(lab, file, cursor)
 
 
-def _pricer(lab: Lab) -> Any:
+def _pricer(lab: Lab) -> Pricer | None:
     """Returns the pricer in force, of the slot that another plugin brings; None where there is none."""
     try:
-        return lab.part("price")
+        found: Pricer = lab.part("price")
+        return found
     except (PluginError, UsageError):
         return None
 
@@ -551,21 +554,21 @@ def _by_worth(lab: Lab, folder: str, status: str | None, limit: int | None, curs
     found = pricer.worth(lab, folder=folder, status=status)
     start = start_of(cursor)
 
-    def fetch(count: int) -> Listing[Any]:
+    def fetch(count: int) -> Listing[NoteWorth]:
         end = start + count
         return Listing(tuple(found[start:end]), str(end) if len(found) > end else None)
 
-    def line(item: dict[str, Any]) -> dict[str, object]:
+    def line(item: NoteWorth) -> dict[str, object]:
         return {**_pick(lab.memory.get(item["path"]), _OF_NOTE), "excerpt": None, "price": item["price"]}
 
     return _notes(fetch, line, limit, "there are no notes", _say_worth)
 
 
-def _say_worth(note: dict[str, Any]) -> str:
-    return f"{_say_note(note)}: {_say_price(note['price'])}"
+def _say_worth(note: dict[str, object]) -> str:
+    return f"{_say_note(note)}: {_say_price(cast('PriceDocument | None', note['price']))}"
 
 
-def _say_price(price: dict[str, float] | None) -> str:
+def _say_price(price: PriceDocument | None) -> str:
     if price is None:
         return "not measured"
     interval = f"90 % interval {price['low']:+.2f} to {price['high']:+.2f}, {counted(int(price['pairs']), 'pair')}"

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import astuple
 from hashlib import sha256
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.api import Note, NotFound, PerpetualError, TransientError
 from perpetual.toolkit.caches import cache_dir
@@ -412,7 +412,7 @@ def versions_of(rows: Sequence[Match]) -> list[Version]:
     ]  # fmt: skip
 
 
-def notes_of(rows: Sequence[tuple[Any, ...]]) -> list[Note]:
+def notes_of(rows: Sequence[Match] | Sequence[tuple[str, str, str, str]]) -> list[Note]:
     """Returns the notes with which rows begin; their JSON is read at once, which is quicker than one by one."""
     return [Note(*fields) for fields in json.loads(f"[{','.join([row[0] for row in rows])}]")]
 

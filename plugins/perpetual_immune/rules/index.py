@@ -11,13 +11,13 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from threading import RLock
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from perpetual_immune.rules.needles import Heads, Rule
 from perpetual_redaction.vocabulary import EDGE, MOST_SETS, VOCABULARY, Remembered, words_of
 
-Row = TypeVar("Row")
-AnyIndex: TypeAlias = "Index[Any]"  # a table of rows of any sort
+Row = TypeVar("Row", covariant=True)
+AnyIndex: TypeAlias = "Index[object]"  # a table of rows of any sort
 MOST_GROUPS = 5
 """Groups of needles asked for per rule: the rarest."""
 FEW_PLACES = 4
