@@ -229,7 +229,8 @@ class Index(Generic[Row]):
     def found(self, low: str, twin: str | None = None) -> list[tuple[Row, Iterator[re.Match[str]]]]:
         """Returns the rows whose rule may match `low`, in the table's order, each with the matches.
 
-        `twin` is a text with the same words at the same places, for which most of the work was done before.
+        `twin` is a text with the same words at the same places, and maybe others, for which most of the work was done
+        before.
         """
         assert self._is_filed
         places = _FILED.places(low if twin is None else twin).get(self)

@@ -383,9 +383,9 @@ _READER = Reader(_FEATURES, _COMMON, COMBINATIONS)
 FEATURES = _READER.features
 
 
-def find(low: str) -> Iterator[Hit]:
-    """Yields what folded text says to a judge, each rule once per two sentences."""
-    for found in _READER.read(low):
+def find(low: str, twin: str | None = None) -> Iterator[Hit]:
+    """Yields what folded text says to a judge, each rule once per two sentences; `twin` as `Index.found`."""
+    for found in _READER.read(low, twin):
         said = low[found.said_from : found.said_to]
         if _RESEARCH.search(said) and _SPOKEN_TO.search(said) is None:
             continue

@@ -91,7 +91,9 @@ _CALLS_READER = re.compile(
 _TEXTS = r"(?:tickets?|mails?|e-?mails?|messages?|letters?|pages?|websites?|sites?|documents?|pdfs?|readmes?|comments?|notes?|invit(?:e|ation)s?|descriptions?|events?|reviews?|posts?|prompts?|plugins?|tools?|images?|items?|listings?|texts?|sms|samples?|snippets?|examples?|stor(?:y|ies)|papers?|answers?|submissions?|memor(?:y|ies)|candidate memory|jobs?|scripts?|versions?|voice|runbooks?|manuals?|wikis?|guides?|posters?|instructions?|checklists?|slides?)"
 _HOSTILE = r"(?:attackers?|adversar(?:y|ies)|intruders?|hackers?|scammers?|fraudsters?|criminals?|thie(?:f|ves)|crooks?|impostors?|spammers?|malware|worm|virus|ransomware|payloads?|solvers?|red[ -]?team(?:ers?)?|testers?|students?|candidates?|visitors?|players?|annotators?|callers?|strangers?|someone|somebody|one of (?:us|them))"
 _THIRD = rf"(?:{_HOSTILE}|(?:an?|some|many|several|two|three|four|five|six|another|each|hidden|planted|poisoned|malicious|fake|forged|retrieved|injected) (?:[\w-]{{1,40}} ){{0,3}}?{_TEXTS})"
-_TOLD_OF = rf"(?:{_HOSTILE}|he|she|they|(?:the|that|one|whose|plugin'?s|tool'?s|page'?s) (?:[\w-]{{1,40}} ){{0,3}}?{_TEXTS})"
+_TOLD_OF = (
+    rf"(?:{_HOSTILE}|he|she|they|(?:the|that|one|whose|plugin'?s|tool'?s|page'?s) (?:[\w-]{{1,40}} ){{0,3}}?{_TEXTS})"
+)
 _PAST = r"(?:told|asked|instructed|ordered|tricked|convinced|persuaded|caused|urged|commanded|requested|begged|wanted|got|made|led|tempted|invited)"
 _HEARER = r"(?:the|our|their|its|his|her|a|an|one|all|later|other|some|any|two|three|both|each|every|models?|agents?|assistants?|bots?|people|staff|users|customers|readers|him|them|us|me|it|my)"
 _REPORTS = r"(?:told|asked|instruct(?:ed|s|ing)?|order(?:ed|s|ing)|trick(?:ed|s|ing)|convinc(?:ed|es|ing)|persuad(?:ed|es|ing)|caus(?:ed|es|ing)|urg(?:ed|es|ing)|command(?:ed|s|ing)|request(?:ed|s|ing)|begg(?:ed|ing)|begs|wants|wanted|tells|telling|asks|asking|got|gets|made|led|tempt(?:ed|s)|invit(?:ed|es))"

@@ -395,11 +395,11 @@ def find(text: str) -> Iterator[Hit]:
         if hit.weight > discussed:
             yield Hit(hit.rule, hit.family, hit.weight - discussed, hit.start, hit.end)
     heard = judging.reported_out(low)
-    for hit in judging.find(heard):
+    for hit in judging.find(heard, low):  # whose words are at the same places, but for those that it leaves out
         lowered = discussed + (1.5 if reported(low, hit.start, hit.end) else 0.0)
         if hit.weight > lowered:
             yield Hit(hit.rule, hit.family, hit.weight - lowered, hit.start, hit.end)
-    for chosen, matches in _INDEX.found(heard):
+    for chosen, matches in _INDEX.found(heard, low):
         rule, family, weight, _ = PATTERNS[chosen]
         for number, match in enumerate(matches):
             if number >= 6:

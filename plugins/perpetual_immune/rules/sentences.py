@@ -58,9 +58,9 @@ class Reader:
         """Returns the combinations that need no other features."""
         return [row for row in self._table if row[3] <= maybe]
 
-    def read(self, low: str) -> Iterator[Reading]:
-        """Yields the combinations of folded text, each once per sentence that it begins in."""
-        present = self._index.found(low)
+    def read(self, low: str, twin: str | None = None) -> Iterator[Reading]:
+        """Yields the combinations of folded text, each once per sentence that it begins in; `twin` as `Index.found`."""
+        present = self._index.found(low, twin)
         if not present:
             return
         features = self.features

@@ -208,7 +208,7 @@ def test_an_imported_one_says_that_its_contexts_are_missing(lab: Lab, project: P
     with Lab.init(tmp_path / "other", name="other") as other:
         other.storage.import_file(tmp_path / "record.jsonl")
         assert Bisections(other).advance() == {
-            "bisection-1": "it was not approved here: a person who asks for the same approves it"
+            "bisection-1": "it was not approved here: a person approves it by asking for the same"
         }
         (found,) = Bisections(other).newest()
         other.records(BISECTION).update(found.id, mark=mark_of(other, found))

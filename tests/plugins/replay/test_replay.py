@@ -285,7 +285,7 @@ def test_a_trial_that_another_user_approved_runs_nothing(
     monkeypatch.chdir(clone)
     with Lab.open(clone) as there:
         there.scan()
-        assert {"it was not approved here: a person who asks for the same approves it"} == {
+        assert {"it was not approved here: a person approves it by asking for the same"} == {
             *Trials(there).advance().values()
         } - {"the tasks are tested by a note of no use first"}
         assert there.runs.list().items == ()
