@@ -138,7 +138,7 @@ def _sentence(document: Bisection) -> str:
                 "fell and rose again in between was not looked at.")  # fmt: skip
     of = f"{counted(changes, 'change')} of {document['changes']} {'reaches' if changes == 1 else 'reach'} the tasks"
     if document["state"] == "planned":
-        return f"{of}; {halvings(changes) + 1} steps and a confirmation would be run."
+        return f"{of}; {counted(halvings(changes) + 1, 'step')} and a confirmation would be run."
     ends = next((one for one in document["compared"] if one["shown"]), None)
     if ends is None:
         return f"Open: no fall is shown between the two states yet; {of}."
