@@ -28,6 +28,7 @@ from perpetual.toolkit.units import shown_time, start_of
 
 if TYPE_CHECKING:
     from perpetual import Lab
+    from perpetual.api import Note
     from perpetual.documents.memory import MemoryDecision, MemoryWrite, StageSaid, VerdictDocument
 
 __all__ = ["memory"]
@@ -72,9 +73,9 @@ def show(cli: CliContext, path: str | None) -> None:
     if path is None:
         _show_page(cli, folder="", status=None, limit=100, cursor=None)
         return
-    note = to_json(cli.lab.memory.get(path))
-    text = cli.lab.memory.read(path)
-    said = _evidence(cli, note)
+    newest = cli.lab.memory.get(path)
+    note, text = to_json(_as_read(cli, newest)), cli.lab.memory.read(path)
+    said = {} if newest.status == "rejected" else _evidence(cli, note)
     _was_read(cli.lab, [str(note["path"])])
     price, line = _price(cli, note)
     document = {**note, "content": text, "evidence": said, "price": price}
@@ -92,6 +93,11 @@ def _other_version(cli: CliContext, note: dict[str, object], text: str) -> str:
     return "" if shown == text else "agents read another version of it, which was promoted before"
 
 
+def _as_read(cli: CliContext, note: Note) -> Note:
+    """Returns the record of a note; for an agent with the state of the version that it reads."""
+    return cli.lab.memory.get(note.path, exposed_only=True) if cli.for_agent else note
+
+
 def _was_read(lab: Lab, paths: Sequence[str]) -> None:
     """Hands on which notes the reader was shown: what an agent does next counts for them."""
     with suppress(PluginError):  # of a retriever that cannot be built: notes are read without it
@@ -100,9 +106,7 @@ def _was_read(lab: Lab, paths: Sequence[str]) -> None:
 
 
 def _evidence(cli: CliContext, note: dict[str, object]) -> dict[str, StageSaid]:
-    """Returns what promotion stages say of the note's newest version; nothing of one without an accepted text."""
-    if note["status"] == "rejected":
-        return {}
+    """Returns what promotion stages say of the note's newest version, which has an accepted text."""
     said = cli.lab.memory.decide(str(note["path"]), dry_run=True)["evidence"] or {}
     return {name: one for name, one in said.items() if one["decision"] != "abstain" or one["evidence"]}
 
@@ -226,7 +230,7 @@ def _show_page(cli: CliContext, **query: Any) -> None:
     page = cli.lab.memory.list(**query)
     cli.items(
         "notes",
-        to_json(page.items),
+        to_json([_as_read(cli, note) for note in page.items]),
         page.next_cursor,
         _COLUMNS,
         lambda item: (item["path"], item["status"], item["type"], shown_time(item["updated_at"]), item["title"]),
@@ -250,7 +254,7 @@ def search(cli: CliContext, query: str, limit: int, cursor: str | None, explain:
     _was_read(cli.lab, [hit.note.path for hit in page.items])
     cli.items(
         "note_hits",
-        [{**to_json(hit.note), "excerpt": hit.excerpt} for hit in page.items],
+        [{**to_json(_as_read(cli, hit.note)), "excerpt": hit.excerpt} for hit in page.items],
         page.next_cursor,
         ("path", "status", "excerpt"),
         lambda item: (item["path"], item["status"], item["excerpt"]),

@@ -518,7 +518,7 @@ def read_memory(
     if action == "list":
         return _notes(
             lambda count: lab.memory.list(folder=file or "", status=status, limit=count, cursor=cursor),
-            lambda item: {**_pick(item, _OF_NOTE), "excerpt": None, "price": None},
+            lambda item: {**_picked(lab, item.path), "excerpt": None, "price": None},
             limit,
             "there are no notes",
         )
@@ -527,7 +527,7 @@ def read_memory(
             raise UsageError("a search needs words", hint='query="warm-up"')
         found = _notes(
             lambda count: lab.memory.search(query, limit=count, cursor=cursor),
-            lambda hit: {**_pick(hit.note, _OF_NOTE), "excerpt": hit.excerpt, "price": None},
+            lambda hit: {**_picked(lab, hit.note.path), "excerpt": hit.excerpt, "price": None},
             limit,
             "no note holds these words",
         )
@@ -536,6 +536,11 @@ def read_memory(
     if not file:
         raise UsageError(f"{action} needs the note's path", hint='file="notes/warmup.md"')
     return _history(lab, file, limit) if action == "history" else _show_note(lab, file, cursor)
+
+
+def _picked(lab: Lab, path: str) -> dict[str, object]:
+    """Returns the keys of a note, with the state of the version that agents are shown."""
+    return _pick(lab.memory.get(path, exposed_only=True), _OF_NOTE)
 
 
 def _pricer(lab: Lab) -> Pricer | None:
@@ -559,7 +564,7 @@ def _by_worth(lab: Lab, folder: str, status: str | None, limit: int | None, curs
         return Listing(tuple(found[start:end]), str(end) if len(found) > end else None)
 
     def line(item: NoteWorth) -> dict[str, object]:
-        return {**_pick(lab.memory.get(item["path"]), _OF_NOTE), "excerpt": None, "price": item["price"]}
+        return {**_picked(lab, item["path"]), "excerpt": None, "price": item["price"]}
 
     return _notes(fetch, line, limit, "there are no notes", _say_worth)
 
@@ -595,7 +600,7 @@ def _say_note(note: dict[str, object]) -> str:
 
 
 def _show_note(lab: Lab, file: str, cursor: str | None) -> Answer:
-    note, whole = lab.memory.get(file), lab.memory.read(file)
+    note, whole = lab.memory.get(file, exposed_only=True), lab.memory.read(file)
     was_read(lab, [note.path])
     start = start_of(cursor, most=len(whole))
     text, rest = piece(whole, start, SMALL_TOKENS // 2 - 240)

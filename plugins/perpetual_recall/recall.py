@@ -103,14 +103,15 @@ class Recall(Retriever):
 
         query, scope = present_of(lab)
         if len(few) <= limit:  # all of them are offered, so nothing needs to be ranked
-            return self._few(lab, scope)
+            return [lab.memory.get(note.path, exposed_only=True) for note in self._few(lab, scope)]
         from perpetual_recall.index import newest
 
         with self.index.of(lab) as connection:
             best = self.best(lab, connection, query, scope, limit)
             fresh = offered(lab, newest(connection, CANDIDATES + limit))
         notes = [item.version.note for item in best] + [it.note for it in fresh if it.front.fits(scope)]
-        return [*{note.path: note for note in notes}.values()][:limit]
+        paths = [*dict.fromkeys(note.path for note in notes)][:limit]
+        return [lab.memory.get(path, exposed_only=True) for path in paths]
 
     @staticmethod
     def _few(lab: Lab, scope: Scope) -> list[Note]:

@@ -40,7 +40,6 @@ _MESSAGE_LIMIT_BYTES = 4 * 1024
 _LONGEST_AUTHOR = 160  # characters
 _TYPE = re.compile(r"---\r?\n(?:(?!---)[^\n]*\n){0,99}?type:[ \t]*['\"]?([\w-]{1,80})")
 _MOST_GATED = 100  # versions whose words the gates are asked about at once
-_FOR_A_PERSON = "a person may read it, and decide on it"
 _WITHHELD = "(withheld: the gates have not passed it)"
 _STATUS_OF = {"pass": "candidate", "quarantine": "quarantined", "reject": "rejected"}
 
@@ -245,23 +244,25 @@ class Notes:
                 self._ctx.emit(tx, "note_committed", body["path"], {"commit": commit, "intent": row.number})
         return len(rows)
 
-    def get(self, path: str) -> Note:
-        """Returns the note's record. Raises NotFound, naming the nearest paths."""
-        return self._told(self._need(path))
+    def get(self, path: str, *, exposed_only: bool = False) -> Note:
+        """Returns the note's record, or with the state of the version that agents are shown. Raises NotFound."""
+        return self._told(self._need(path), exposed_only=exposed_only)
 
-    def _told(self, document: NoteRow) -> Note:
+    def _told(self, document: NoteRow, *, exposed_only: bool = False) -> Note:
         """Returns the note's record; to an agent that may not see its text, without the text's title."""
-        note = from_json(Note, document.body)
-        is_hidden = for_agent(self._ctx) and self._shown(document) is None
-        return replace(note, title=note.path) if is_hidden else note
+        note, shown = from_json(Note, document.body), self._shown(document)
+        if shown is None or not exposed_only:
+            return replace(note, title=note.path) if shown is None and for_agent(self._ctx) else note
+        said = self._ctx.need(INTENT, str(shown)).body
+        return replace(note, status="promoted" if shown == document.body.get("promoted") else "candidate",
+                       blob=said["blob"], actor=said["author"], updated_at=said["when"])  # fmt: skip
 
     def _need(self, path: str) -> NoteRow:
         name = self._memory.normalise(path)
         found = self._ctx.store.get(NOTE, name)
         if found is None:
-            near = nearest(name, [document.id for document in self._ctx.store.find(NOTE)])
-            hint = f"the nearest: {', '.join(near)}" if near else "perpetual memory list"
-            raise NotFound(f"no note {name}", hint=hint)
+            near = ", ".join(nearest(name, [document.id for document in self._ctx.store.find(NOTE)]))
+            raise NotFound(f"no note {name}", hint=f"the nearest: {near}" if near else "perpetual memory list")
         return found
 
     def read(self, path: str, *, exposed_only: bool | None = None) -> str:
@@ -294,11 +295,12 @@ class Notes:
             if not isinstance(found, Mapping):
                 raise PluginError(f"the withholder {name} answered no reasons", hint="perpetual plugins check")
             if path in found:
-                of = TextProvenance(path, document.body["type"], self._ctx.actor)
                 # A line for each part: a gate lets words pass that another's words introduce.
+                of = TextProvenance(path, document.body["type"], self._ctx.actor)
                 verdict, why = self._gates.judge(one_line(str(found[path])).replace(": ", ":\n"), of)
                 because = f": {one_line(why)}" if verdict.outcome == "pass" else ""
-                raise NotFound(f"{path} is not shown to agents now{because}", hint=_FOR_A_PERSON, code="withheld")
+                raise NotFound(f"{path} is not shown to agents now{because}", code="withheld",
+                               hint="a person may read it, and decide on it")  # fmt: skip
 
     def _shown(self, document: NoteRow) -> int | None:
         return shown_version(document.body, self._ctx.config.methodology)
@@ -404,10 +406,8 @@ class Notes:
         if not for_agent(self._ctx):
             return [*found]
         provenance = TextProvenance(document.id, document.body["type"], self._ctx.actor)
-        return [
-            self._gated(version, provenance) if place < _MOST_GATED else _withheld(version)
-            for place, version in enumerate(found)
-        ]
+        return [self._gated(version, provenance) if place < _MOST_GATED else _withheld(version)
+                for place, version in enumerate(found)]  # fmt: skip
 
     def clone(self, folder: str | Path) -> str:
         """Copies the memory into a new folder as a person can edit it, which shows texts that agents are not shown.
