@@ -1,8 +1,9 @@
 """Hold-outs: promoted notes that an agent's block leaves out by chance, so that what they do can be seen.
 
 Each promoted note of a block is withheld by a draw of its own. The draw follows from the project, the agent, the note's
-path and the number of runs that the agent has started: asking again gives the same block, until a run is started. What
-is drawn on are the notes that the block would show: none takes the place of one that is withheld.
+path and the number of the agent's runs that were started (`perpetual_recall.outcomes` says which are its own): asking
+again gives the same block, until one is started. What is drawn on are the notes that the block would show: none takes
+the place of one that is withheld.
 """
 
 from __future__ import annotations
