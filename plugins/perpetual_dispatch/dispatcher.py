@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perpetual import Lab
 from perpetual.api import NotPermitted
@@ -29,6 +30,9 @@ from perpetual.toolkit import atomic, platform
 from perpetual_dispatch.notices import notify
 from perpetual_supervisor.mover import HELD, LOCK, LOG, WAKE
 from perpetual_supervisor.mover_start import LINGER
+
+if TYPE_CHECKING:
+    from perpetual.documents.runs import Scanned
 
 __all__ = ["ACTOR", "FAILURE", "FOLDER", "main"]
 
@@ -120,16 +124,21 @@ def _move(lab: Lab) -> str | None:
         _outlast(_words())
         # What has ended makes room first; words and notes come when nothing else does.
         found = lab.scan(analyse=False)
-        ended |= {item["experiment_id"] for item in found["changes"] if item["to"] in _ENDED}
+        ended |= _ended_in(found)
         is_changing = bool(_words()) or any(item["to"] == "failed" for item in found["changes"])
         if not is_changing:
             state = lab.feed.state()
-            lab.scan()
+            ended |= _ended_in(lab.scan())  # a run may have ended since the scan above
             notify(lab, sorted(ended))
             ended, looks = set(), looks + 1
             is_changing = bool(_words()) or (lab.feed.state() != state and looks < _QUIET_LOOKS)
     signal.alarm(0)
     return state
+
+
+def _ended_in(found: Scanned) -> set[str]:
+    """Returns the experiments of which a scan has recorded the end of a run."""
+    return {item["experiment_id"] for item in found["changes"] if item["to"] in _ENDED}
 
 
 def _lingered(lab: Lab, state: str | None, began: float) -> tuple[str | None, bool]:
