@@ -1,0 +1,1 @@
+"""The daemon: turns the loop unattended, and lets companions work beside it."""

@@ -1,0 +1,41 @@
+"""The slot `companion`: what works beside the loop while the daemon runs, such as a thinker or the notifications.
+
+The contract
+------------
+*Beside, never in the way.* `run(lab, stop)` is called once in a thread of its own with a `Lab` of its own, and works
+until `stop` is set; then it returns within seconds. It waits with `stop.wait` or `lab.feed.wait` for at most a second
+at a time. The loop does not wait for it, and goes on if it fails.
+
+*From the record.* What it needs to go on after kill -9 is in the record or in a file of its own. What it does twice
+does no harm.
+
+*Its trouble.* `trouble()` may be called at any time from another thread and answers at once: None while all is well,
+else what is wrong in one line. `daemon status` shows it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from perpetual.lab import Lab
+    from perpetual.slots.service import StopSignal
+
+__all__ = ["Companion"]
+
+
+class Companion(ABC):
+    """Something that works beside the loop; see the contract at the top of this module."""
+
+    @abstractmethod
+    def run(self, lab: Lab, stop: StopSignal) -> None:
+        """Works until `stop` is set.
+
+        Raises:
+            PerpetualError: if it cannot go on. The daemon logs it, and starts it again after a while.
+        """
+
+    def trouble(self) -> str | None:
+        """Returns what is wrong in one line, or None."""
+        return None

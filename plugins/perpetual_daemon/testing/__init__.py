@@ -1,0 +1,1 @@
+"""The contract suites of the slots `loop` and `companion`."""
