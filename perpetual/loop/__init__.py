@@ -34,7 +34,10 @@ EXITS: dict[str, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """What one cycle did. `reason` is a key of `EXITS` once the loop should stop, with `explanation` in words."""
+    """What one cycle did. `reason` is a key of `EXITS` once the loop should stop, with `explanation` in words.
+
+    `paused` says why nothing was launched for a while, such as quiet hours; `resumes_at` is when that ends (UTC).
+    """
 
     cycle: int
     changes: tuple[Change, ...]
@@ -49,10 +52,14 @@ class Cycle:
     run_hours: float
     reason: str | None
     explanation: str | None
+    paused: str | None = None
+    resumes_at: str | None = None
 
 
-def cycle(lab: Lab, *, number: int = 1) -> Cycle:
+def cycle(lab: Lab, *, number: int = 1, waits_on: bool = False) -> Cycle:
     """Runs one cycle and reports it. A stop reason is also written to the event feed.
+
+    Where `waits_on` is true the caller stays although a person is waited for, and that is not written as a stop.
 
     Raises:
         PerpetualError: what a step raises; the cycle may be run again.
@@ -70,7 +77,7 @@ def cycle(lab: Lab, *, number: int = 1) -> Cycle:
     step("loop:launched")
     if launches is not None:
         stop = lab.loop.stop_reason(launches)
-    if stop is not None:
+    if stop is not None and not (waits_on and stop[0] == "waiting_for_approval"):
         lab.loop.stopped(stop[0], number)
         step("loop:stopped")
     budget = lab.budget.totals()
