@@ -8,14 +8,16 @@ in units of its noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from perpetual.science.costs import COST_FLOOR_RUN_HOURS, DEFAULT_FAILURE, failure_probability, learned_cost
+from perpetual.science.draws import uniform
 from perpetual.science.evidence import TAU_SHARE, number, quantity, spread
 from perpetual.science.prospects import NOTHING, Prospect, Setting, prospect
-from perpetual.science.strategies import STRATEGIES, Look, strategy, uniform, verdict_probability
+from perpetual.science.strategies import STRATEGIES, Look, strategy, verdict_probability
 
 if TYPE_CHECKING:
     from typing import TypedDict
@@ -32,9 +34,11 @@ if TYPE_CHECKING:
         reason: str
 
 
-COST_FLOOR_RUN_HOURS = 1 / 3600
+__all__ = ["COST_FLOOR_RUN_HOURS", "DEFAULT_FAILURE", "MIN_GAIN_BITS", "binary_entropy", "binary_information_gain",
+           "binary_separation", "conditional_gain", "expected_information_gain", "failure_probability", "learned_cost",
+           "propose", "score_candidates", "separation"]  # fmt: skip
+
 MIN_GAIN_BITS = 0.01
-DEFAULT_FAILURE = 0.1  # failure_probability(0, 0)
 
 _P_FLOOR = 1e-100  # nearer to certainty there is nothing to learn, and squares vanish
 _D2_LIMIT = 1e6  # certainty long before; noise declared as nil would be infinite
@@ -116,25 +120,10 @@ def binary_separation(p1: float, p0: float) -> float:
     return (p1 - p0) * math.log(p1 * (1 - p0) / (p0 * (1 - p1)))
 
 
-def failure_probability(crashes: int, runs: int) -> float:
-    """Returns chance that the next run yields no result, after `crashes` of `runs`: 0.1 to begin with."""
-    return (crashes + 1) / (runs + 10)
-
-
 def _hours(cost: float) -> str:
     """Returns a cost in words."""
     shown = f"{cost:.3g}"
     return f"{shown} run-hour{'' if shown == '1' else 's'}"
-
-
-def learned_cost(declared: float, ratios: Iterable[float]) -> float:
-    """Returns expected run-hours, at least one second: the declared cost corrected by earlier actual / declared.
-
-    The two unseen ratios of 1 in the mean keep one odd run from deciding. Raises ValueError for a ratio that
-    is not > 0.
-    """
-    logs = [math.log(ratio) for ratio in ratios]
-    return max(declared * math.exp(math.fsum(logs) / (len(logs) + 2)), COST_FLOOR_RUN_HOURS)
 
 
 class _Baseline:

@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+from perpetual.science.draws import uniform
+
 __all__ = ["STRATEGIES", "Look", "Strategy", "crossing_probability", "missing_evidence", "strategy", "uniform",
            "verdict_probability"]  # fmt: skip
 
@@ -45,14 +47,6 @@ class Strategy(NamedTuple):
     by_cost: bool = True
     fresh: bool = False
     note: str = ""
-
-
-def uniform(*key: object) -> float:
-    """Returns a number in (0, 1) that depends on the key alone, evenly spread over keys."""
-    from hashlib import blake2b  # milliseconds that only a draw pays for
-
-    digest = blake2b(repr(key).encode("utf-8", "backslashreplace"), digest_size=8).digest()
-    return ((int.from_bytes(digest, "big") >> 12) + 0.5) / 2**52
 
 
 def _normal_below(z: float) -> float:

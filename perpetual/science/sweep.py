@@ -19,8 +19,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from perpetual.science.draws import uniform
 from perpetual.science.evidence import number, quantity
-from perpetual.science.strategies import strategy, uniform
+from perpetual.science.strategies import strategy
 from perpetual.science.surrogate import Belief, Row, cholesky, distances, fitted
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from perpetual.api import ScorerState
-from perpetual.science.information import COST_FLOOR_RUN_HOURS, MIN_GAIN_BITS, failure_probability, propose
+from perpetual.science.costs import COST_FLOOR_RUN_HOURS, failure_probability
+from perpetual.science.information import MIN_GAIN_BITS, propose
 from perpetual.science.intervals import pooled_sd
 from perpetual.science.judgement import MIN_REPLICATES, judge
 from perpetual.science.prospects import StandIn, measured_effect, seed_correlation, stand_in
