@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from perpetual.science import propose, score_candidates
-from perpetual.science.information import expected_information_gain, separation
-from perpetual.science.strategies import (
+from perpetual_scorers.proposing.information import expected_information_gain, separation
+from perpetual_scorers.proposing.strategies import (
     ENOUGH,
     STRATEGIES,
     Look,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from perpetual.science import propose, score_candidates
-from perpetual.science.information import (
+from perpetual_scorers.proposing.information import (
     binary_entropy,
     binary_information_gain,
     binary_separation,
