@@ -81,6 +81,7 @@ def cycle(lab: Lab, *, number: int = 1, waits_on: bool = False) -> Cycle:
         lab.loop.stopped(stop[0], number)
         step("loop:stopped")
     budget = lab.budget.totals()
+    why, until = (launches.paused if launches and stop is None else None) or (None, None)
     return Cycle(
         cycle=number,
         changes=tuple(scanned["changes"]),
@@ -95,4 +96,6 @@ def cycle(lab: Lab, *, number: int = 1, waits_on: bool = False) -> Cycle:
         run_hours=budget["run_hours"],
         reason=stop[0] if stop else None,
         explanation=stop[1] if stop else None,
+        paused=why,
+        resumes_at=until,
     )
