@@ -5,12 +5,12 @@ go on beyond its limit; one `settle` debits what the run really used, and closes
 `correct` adds to that or takes from it, where how a lost run ended came to be known later.
 
 A `use` is what a request to a model may take at most, in calls, tokens and US dollars, and a second one of its key
-changes that to what it took. Both name the calendar day of the first. Caps for each day are keys of the methodology.
+changes that to what it took, on the same calendar day.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, TypedDict
 
 from perpetual.errors import Conflict, CorruptData, NotFound, Refused, UsageError, unknown
@@ -20,7 +20,7 @@ from perpetual.lab.methodology import DAILY_CAPS
 from perpetual.lab.permissions import person_only
 from perpetual.records import Debit, from_json
 from perpetual.toolkit.quiet import day_of
-from perpetual.toolkit.units import finite, posix_of
+from perpetual.toolkit.units import finite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -138,12 +138,10 @@ class Budget:
         for row in self._ctx.store.rows(DEBIT, since=state["rows"], limit=limit):
             body = row.body
             gpu_hours, run_hours = counted(body)
-            if body["kind"] == USE:
-                pass
-            elif body["kind"] == "reserve":
+            if body["kind"] == "reserve":
                 held = state["reserved"].get(body["run_id"], (0.0, 0.0))
                 state["reserved"][body["run_id"]] = [held[0] + gpu_hours, held[1] + run_hours]
-            else:
+            elif body["kind"] != USE:
                 state["reserved"].pop(body["run_id"], None)
                 state["spent_gpu_hours"] += gpu_hours
                 state["run_hours"] += run_hours
@@ -183,47 +181,37 @@ class Budget:
         return max(0.0, bound - float(state["run_hours"]) - reserved)
 
     def room_of_day(self, currency: str) -> float | None:
-        """Returns what is left of a day's cap today, by the machine's calendar; None where it has none.
-
-        Args:
-            currency: `run_hours`, `calls`, `tokens` or `usd`.
-
-        Raises:
-            UsageError: for another one.
-        """
+        """Returns what is left of today's cap on `run_hours`, `calls`, `tokens` or `usd`; None where it has none."""
         if currency not in DAILY_CAPS:
             raise UsageError(unknown("currency", currency, DAILY_CAPS))
         cap: float | None = self._ctx.config.methodology[DAILY_CAPS[currency]]
         return None if cap is None else max(0.0, cap - self.used_of_day(currency))
 
     def used_of_day(self, currency: str) -> float:
-        """Returns what today has used, and may still use by what is reserved: of run-hours all that live runs may."""
+        """Returns what was used today, by the machine's calendar, and what is reserved."""
         today = day_of(self._ctx.clock())
         if currency != "run_hours":
             return sum(body["uses"].get(currency, 0.0) for body in self._since(today) if body.get("day") == today)
-        reserved = sum(run for _, run in self._state()["reserved"].values())
         ended = (body for body in self._since(today) if body["kind"] in ("settle", "correct"))
         # What is adopted was used elsewhere, and on other days.
         own = (body for body in ended if "adopted" not in self._ctx.need(RUN, body["run_id"]).body)
-        return reserved + sum(counted(body)[1] for body in own)
+        return sum(run for _, run in self._state()["reserved"].values()) + sum(counted(body)[1] for body in own)
 
     def _since(self, day: str) -> Iterator[DebitBody]:
         """Yields the rows that were written on that day or later, the newest first."""
-        cursor = None
-        while True:
+        cursor, is_more = None, True
+        while is_more:
             page = self._ctx.store.page(DEBIT, limit=_PAGE, cursor=cursor, newest_first=True)
+            cursor, is_more = page.next_cursor, page.next_cursor is not None
             for row in page.items:
-                if day_of(datetime.fromtimestamp(posix_of(row.body["created_at"]), UTC)) < day:
+                if day_of(datetime.fromisoformat(row.body["created_at"])) < day:
                     return
                 yield row.body
-            cursor = page.next_cursor
-            if cursor is None:
-                return
 
     def debit(self, key: str, uses: Mapping[str, float]) -> bool:
         """Books what a request may use at most, before it is made; False where its key was booked before.
 
-        What is booked stays booked until `reconcile` says what was used, also where the process dies on the way.
+        It stays booked until `reconcile` says what was used, also where the process dies on the way.
 
         Args:
             key: any text that names this one request.
@@ -233,27 +221,23 @@ class Budget:
             Refused: with the code `budget_of_day`, where less is left of a cap for the day.
             UsageError: for another currency, or no amount.
         """
+        _check_uses(uses)
         with self._ctx.store.transaction() as tx:
             if self._ctx.recall(tx, key, USE) is not None:
                 return False
-            for currency, amount in _checked(uses).items():
-                left = self.room_of_day(currency)
-                if left is not None and amount > left + _ROUNDING:
-                    raise _beyond_day("the request", currency, amount, left)
-            number = self._use(tx, key, day_of(self._ctx.clock()), uses)
-            self._ctx.remember(tx, key, USE, str(number))
+            for currency, amount in uses.items():
+                self._require_of_day("the request", currency, amount)
+            self._ctx.remember(tx, key, USE, str(self._use(tx, key, day_of(self._ctx.clock()), uses)))
         return True
 
     def reconcile(self, key: str, uses: Mapping[str, float]) -> bool:
-        """Changes what was booked under a key to what was used; False where that was said before.
-
-        It counts on the day of the booking, whatever is left of it.
+        """Changes what was booked under a key to what was used, on that day; False where that was said before.
 
         Raises:
             NotFound: where nothing was booked under that key.
             UsageError: as `debit`.
         """
-        known = _checked(uses)
+        _check_uses(uses)
         with self._ctx.store.transaction() as tx:
             booked = self._ctx.recall(tx, key, USE)
             if booked is None:
@@ -262,7 +246,7 @@ class Budget:
             if is_done:
                 return False
             first = tx.rows(DEBIT, since=int(number) - 1, limit=1)[0].body
-            change = {name: known.get(name, 0.0) - first["uses"].get(name, 0.0) for name in {*known, *first["uses"]}}
+            change = {name: uses.get(name, 0.0) - first["uses"].get(name, 0.0) for name in {**first["uses"], **uses}}
             self._use(tx, key, first["day"], change)
             tx.put(KEY, key, {"deed": USE, "made": f"{number} done"})
         return True
@@ -270,6 +254,15 @@ class Budget:
     def _use(self, tx: LabTransaction, key: str, day: str, uses: Mapping[str, float]) -> int:
         row = {"kind": USE, "key": key, "day": day, "uses": dict(uses), "gpu_hours": 0.0, "run_hours": 0.0}
         return self._append(tx, {**row, "created_at": self._ctx.now()})
+
+    def _require_of_day(self, what: str, currency: str, amount: float) -> None:
+        left, key = self.room_of_day(currency), DAILY_CAPS[currency]
+        if left is not None and amount > left + _ROUNDING:
+            raise Refused(
+                f"{what} may need {amount:.6g} {currency.replace('_', '-')}, and {left:.6g} of {key} are left today",
+                hint=f"wait for tomorrow, or: perpetual methodology set {key} AMOUNT",
+                code=OF_DAY,
+            )
 
     def reserved_for(self, run_id: str) -> tuple[float, float] | None:
         """Returns (GPU-hours, run-hours) that are set aside for a run; None if nothing is, or no longer."""
@@ -329,9 +322,7 @@ class Budget:
                 hint="declare a smaller --wall or --cost, or: perpetual methodology set max_run_hours HOURS",
                 code="budget",
             )
-        of_day = self.room_of_day("run_hours")
-        if of_day is not None and run_hours > of_day + _ROUNDING:
-            raise _beyond_day("the run", "run_hours", run_hours, of_day)
+        self._require_of_day("the run", "run_hours", run_hours)
 
     def settle(self, tx: LabTransaction, run: RunBody, *, gpu_hours: float, run_hours: float) -> Debit | None:
         """Ends a run's reservation with what it really used; the second time is nothing."""
@@ -374,21 +365,8 @@ class Budget:
         return number
 
 
-def _checked(uses: Mapping[str, float]) -> dict[str, float]:
-    """Returns the amounts of a request; raises UsageError for what is none."""
+def _check_uses(uses: Mapping[str, float]) -> None:
     for name, amount in uses.items():
         if name not in DAILY_CAPS or name == "run_hours":
-            raise UsageError(
-                unknown("currency of a request", name, [each for each in DAILY_CAPS if each != "run_hours"])
-            )
+            raise UsageError(unknown("currency of a request", name, [*DAILY_CAPS][1:]))
         finite(amount, name, minimum=0.0)
-    return {name: float(amount) for name, amount in uses.items()}
-
-
-def _beyond_day(what: str, currency: str, amount: float, left: float) -> Refused:
-    key, words = DAILY_CAPS[currency], {"run_hours": "run-hours", "usd": "US dollars"}.get(currency, currency)
-    return Refused(
-        f"{what} may need {amount:.6g} {words} and {left:.6g} of {key} are left today",
-        hint=f"wait for tomorrow, or: perpetual methodology set {key} AMOUNT",
-        code=OF_DAY,
-    )

@@ -16,49 +16,40 @@ __all__ = ["day_of", "fewer_are_weaker", "minutes_of", "next_day", "quiet_until"
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _DAY = 24 * 60  # minutes
 _WEEK = 7 * _DAY
-_MINUTE = timedelta(minutes=1)
 _FORM = re.compile(r"(?:([a-z]{3})(?:-([a-z]{3}))?\s+)?(\d\d?):(\d\d)\s*-\s*(\d\d?):(\d\d)")
-_EXAMPLE = 'such as "22:00-07:00" or "mon-fri 09:00-17:00"'
 
 
 def minutes_of(value: object) -> frozenset[int]:
-    """Returns the minutes of the week, from Monday 00:00, that quiet hours cover.
+    """Returns the minutes of the week, from Monday 00:00, that quiet hours cover: null, a text or a list of texts.
 
-    Args:
-        value: null, one text or a list of texts: `HH:MM-HH:MM` with a day or a range of days before it, or every day.
-            The days are those on which the hours begin: hours that end no later than they begin end on the next day.
+    Hours that end no later than they begin end on the next day; a day before them is that on which they begin.
 
     Raises:
         ValueError: saying what is wrong with which text, or that no minute of the week is left.
     """
-    if value is None:
-        return frozenset()
-    found: set[int] = set()
-    for text in [value] if isinstance(value, str) else texts(value):
-        found |= _minutes(text)
+    given = [value] if isinstance(value, str) else [] if value is None else texts(value)
+    found = frozenset(minute for text in given for minute in _minutes(text))
     if len(found) == _WEEK:
         raise ValueError("the whole week is quiet, so nothing would ever be launched")
-    return frozenset(found)
+    return found
 
 
-def _minutes(text: str) -> set[int]:
+def _minutes(text: str) -> list[int]:
     match = _FORM.fullmatch(text.strip().lower())
     if match is None:
-        raise ValueError(f"{text!r} is no time of day, {_EXAMPLE}")
+        raise ValueError(f'{text!r} is no time of day, such as "22:00-07:00" or "mon-fri 09:00-17:00"')
     for name in match.group(1, 2):
         if name is not None and name not in _DAYS:
             raise ValueError(f"{name!r} in {text!r} is no day: choose {', '.join(_DAYS)}")
     hour, minute, end_hour, end_minute = map(int, match.group(3, 4, 5, 6))
     start, end = 60 * hour + minute, 60 * end_hour + end_minute
-    if minute > 59 or end_minute > 59 or start >= _DAY or end > _DAY:
+    if max(minute, end_minute) > 59 or start >= _DAY or end > _DAY:
         raise ValueError(f"{text!r} is no time of day: hours go from 00:00 to 24:00")
     if start == end:
         raise ValueError(f"{text!r} ends when it begins; a whole day is 00:00-24:00")
-    first = 0 if match[1] is None else _DAYS.index(match[1])
-    last = 6 if match[1] is None else _DAYS.index(match[2] or match[1])
-    length = end - start if end > start else end - start + _DAY
-    days = [(first + n) % 7 for n in range((last - first) % 7 + 1)]
-    return {(day * _DAY + start + n) % _WEEK for day in days for n in range(length)}
+    first, last = (_DAYS.index(match[1]), _DAYS.index(match[2] or match[1])) if match[1] else (0, 6)
+    days = range(first, first + (last - first) % 7 + 1)
+    return [(day * _DAY + start + n) % _WEEK for day in days for n in range((end - start) % _DAY or _DAY)]
 
 
 def fewer_are_weaker(value: object, base: object) -> bool:
@@ -71,20 +62,19 @@ def quiet_until(value: object, now: datetime, zone: tzinfo | None = None) -> dat
 
     Args:
         value: as for `minutes_of`.
+        now: with its time zone.
         zone: whose clock counts; None is the machine's.
     """
     quiet = minutes_of(value)
-    moment = now.astimezone(UTC).replace(second=0, microsecond=0)
-    if not _covers(quiet, moment, zone):
-        return None
-    while _covers(quiet, moment, zone):  # by the minute, since the clock may be changed on the way
-        moment += _MINUTE
-    return moment
 
+    def covers(moment: datetime) -> bool:
+        local = moment.astimezone(zone)
+        return local.weekday() * _DAY + local.hour * 60 + local.minute in quiet
 
-def _covers(quiet: frozenset[int], moment: datetime, zone: tzinfo | None) -> bool:
-    local = moment.astimezone(zone) if quiet else moment
-    return local.weekday() * _DAY + local.hour * 60 + local.minute in quiet
+    start = end = now.astimezone(UTC).replace(second=0, microsecond=0)
+    while covers(end):  # by the minute, since the clock may be changed on the way
+        end += timedelta(minutes=1)
+    return end if end > start else None
 
 
 def day_of(now: datetime, zone: tzinfo | None = None) -> str:
@@ -95,5 +85,4 @@ def day_of(now: datetime, zone: tzinfo | None = None) -> str:
 def next_day(now: datetime, zone: tzinfo | None = None) -> datetime:
     """Returns when the next calendar day begins, in UTC."""
     day = now.astimezone(zone).date() + timedelta(days=1)
-    begins = datetime.combine(day, time(), zone)  # without a zone: the machine's, which it may not have had so far
-    return begins.astimezone(UTC)
+    return datetime.combine(day, time(), zone).astimezone(UTC)  # without a zone, the machine's of then
