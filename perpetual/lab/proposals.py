@@ -11,7 +11,7 @@ from perpetual.lab.context import Context
 from perpetual.lab.kinds import HypothesisRow, RunRow
 from perpetual.lab.methodology import KEYS
 from perpetual.records import ENDED, LIVE, Score
-from perpetual.science.information import failure_probability, learned_cost
+from perpetual.science.costs import failure_probability, learned_cost
 from perpetual.science.intervals import pooled_sd
 from perpetual.slots.scorer import Scorer
 

@@ -125,6 +125,7 @@ _PLANTED = [
     ("plugins", "perpetual_metrics.readers", "perpetual_supervisor.rundir"),
     ("public", "perpetual_git.memory", "perpetual.lab"),
     ("science", "perpetual.science.stdio_server", "perpetual.toolkit.units"),
+    ("science", "perpetual_scorers.proposing.sweep", "perpetual.toolkit.units"),
 ]
 
 
