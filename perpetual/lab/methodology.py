@@ -29,7 +29,7 @@ from perpetual.toolkit.config_keys import (
 )
 from perpetual.toolkit.quiet import fewer_are_weaker, minutes_of
 
-__all__ = ["DAILY_CAPS", "FILE", "KEYS", "STRATEGY_SCORERS", "Methodology"]
+__all__ = ["DAILY_CAPS", "DECIDING", "FILE", "KEYS", "STRATEGY_SCORERS", "Methodology"]
 
 _THRESHOLDS = ("confidence_refute_threshold", "confidence_support_threshold")
 
@@ -42,6 +42,14 @@ STRATEGY_SCORERS = {
     "round_robin": "round-robin",
 }
 
+# The keys of the methodology by which a hypothesis is decided.
+DECIDING = (
+    "confidence_support_threshold",
+    "confidence_refute_threshold",
+    "min_replicates",
+    "require_confirmation",
+    "alpha",
+)
 # What has a cap for each day -> its key.
 DAILY_CAPS = {name: f"max_{name}_per_day" for name in ("run_hours", "calls", "tokens", "usd")}
 

@@ -70,6 +70,7 @@ def cycle(lab: Lab, *, number: int = 1, waits_on: Collection[str] = ()) -> Cycle
     """
     scanned = lab.scan(analyse=False)
     step("loop:scanned")
+    lab.loop.heed()
     methodology = lab.config.methodology
     analysed = lab.loop.analyse() if methodology["auto_analyze"] else []
     step("loop:analysed")

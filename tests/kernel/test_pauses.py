@@ -13,6 +13,7 @@ from perpetual import Lab
 from perpetual.errors import NotFound, Refused, UsageError
 from perpetual.loop import cycle
 from perpetual.records import Experiment, Hypothesis
+from perpetual.toolkit import yamlfile
 from perpetual.toolkit.import_records import Batch, ImportedExperiment, ImportedRun
 
 Campaign = Callable[..., tuple[Hypothesis, Experiment]]
@@ -80,6 +81,49 @@ def test_a_person_launches_in_quiet_hours(lab: Lab) -> None:
     assert lab.wait([run.id], timeout_s=60) == {run.id: "done"}
 
 
+def test_what_the_daemon_has_queued_waits_too(lab: Lab) -> None:
+    """A person's run that waits beside it starts."""
+    lab.settings.set_methodology("max_concurrent_runs", "1")
+    _, other = (
+        lab.experiments.approve(lab.experiments.propose(command=f"sleep {n}", replicates=1, wall_s=60.0).id)
+        for n in ("60", "0.1")
+    )
+    lab.queue.set_state("paused")
+    with Lab.open(lab.root, actor="loop") as daemon:
+        (first,) = daemon.runs.launch("e1")
+    (second,) = lab.runs.launch(other.id)
+    lab.settings.set_methodology("quiet_hours", _now_quiet())
+    lab.queue.set_state("running")
+    lab.scan()
+    assert (lab.runs.get(first.id).status, lab.runs.get(second.id).status) == ("queued", "running")
+    assert str(lab.runs.get(first.id).reason).startswith("quiet hours until")
+    lab.wait([second.id], timeout_s=60)
+    lab.settings.unset_methodology("quiet_hours")
+    lab.scan()
+    assert lab.runs.get(first.id).status == "running"
+
+
+# --- edited thresholds ----------------------------------------------------------------------------------------------
+
+
+def test_an_edited_threshold_moves_what_was_measured(lab: Lab, campaign: Campaign) -> None:
+    """By hand in the file: no new run is needed, and a turn under the same values folds nothing."""
+    hypothesis, _ = campaign()
+    lab.wait([*cycle(lab).launched], timeout_s=60)
+    cycle(lab)
+    assert lab.hypotheses.get(hypothesis.id).status == "supported"
+    path = lab.root / ".perpetual" / "methodology.yaml"
+    for value, status in ((0.9999, "open"), (0.8, "supported")):
+        yamlfile.set_value(path, ("confidence_support_threshold",), value)
+        with Lab.open(lab.root) as again:
+            cycle(again)
+            assert again.hypotheses.get(hypothesis.id).status == status
+            assert again.storage.verify() == []
+            before = again.context.store.seq()
+            cycle(again, waits_on=("all_decided", "queue_empty"))
+            assert again.context.store.seq() == before
+
+
 # --- run-hours of a day ---------------------------------------------------------------------------------------------
 
 
@@ -116,7 +160,7 @@ def test_a_person_is_refused_beyond_the_cap_of_a_day(lab: Lab) -> None:
         with pytest.raises(Refused) as refused:
             launch(experiment.id)
         assert (refused.value.code, refused.value.exit) == ("budget_of_day", 7)
-        assert "1 run-hours and 0.5 of max_run_hours_per_day are left today" in refused.value.message
+        assert "1 run-hours, and 0.5 of max_run_hours_per_day are left today" in refused.value.message
         assert "perpetual methodology set max_run_hours_per_day" in (refused.value.hint or "")
     assert lab.runs.list().items == ()
 
@@ -157,7 +201,7 @@ def test_a_request_is_booked_at_its_most_and_reconciled(lab: Lab) -> None:
     assert lab.budget.debit("ask-1", {"calls": 1, "tokens": 900, "usd": 0.3})
     left = [lab.budget.room_of_day(name) for name in ("calls", "tokens", "usd")]
     assert left == pytest.approx([1.0, 100.0, 0.2])
-    with pytest.raises(Refused, match="the request may need 101 tokens and 100 of max_tokens_per_day") as refused:
+    with pytest.raises(Refused, match="the request may need 101 tokens, and 100 of max_tokens_per_day") as refused:
         lab.budget.debit("ask-2", {"calls": 1, "tokens": 101})
     assert (refused.value.code, refused.value.exit) == ("budget_of_day", 7)
     assert lab.budget.room_of_day("calls") == 1.0  # of what is refused nothing is booked

@@ -22,11 +22,12 @@ from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.ledger.specification import Specification
 from perpetual.lab.proposals import Proposals
 from perpetual.lab.provenance.code_check import Changed, CodeCheck, is_held
+from perpetual.lab.runs.admission import quiet
 from perpetual.lab.runs.launch import reserve
 from perpetual.lab.runs.start import start
 from perpetual.records import ENDED
 from perpetual.toolkit.crashpoints import step
-from perpetual.toolkit.quiet import next_day, quiet_until
+from perpetual.toolkit.quiet import next_day
 from perpetual.toolkit.units import iso
 
 __all__ = ["Launches", "approve", "halt_reason", "launch", "propose", "stop_reason"]
@@ -140,12 +141,12 @@ def _reserve(ctx: Context, surveys: Surveys, held: Collection[str], changed: Map
         live = len(_unheld(ctx))
         if RunRecords(ctx).queue_state() != "running" or live >= ctx.config.methodology["max_concurrent_runs"]:
             return Launches((), idle=not live)
-        quiet = quiet_until(ctx.config.methodology["quiet_hours"], ctx.clock())
-        chosen = _next_plain(ctx, held) or _next_claim(ctx, held, is_looked_at=quiet is not None)
+        pause = quiet(ctx)
+        chosen = _next_plain(ctx, held) or _next_claim(ctx, held, is_looked_at=pause is not None)
         if chosen is None:
             return Launches((), idle=not live)
-        if quiet is not None:
-            return Launches((), idle=not live, paused=(f"quiet hours until {quiet.astimezone():%H:%M}", iso(quiet)))
+        if pause is not None:
+            return Launches((), idle=not live, paused=pause)
         try:
             return Launches((reserve(ctx, chosen, surveys, changed.get(chosen)),))
         except Refused as problem:
