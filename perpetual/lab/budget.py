@@ -187,6 +187,11 @@ class Budget:
         cap: float | None = self._ctx.config.methodology[DAILY_CAPS[currency]]
         return None if cap is None else max(0.0, cap - self.used_of_day(currency))
 
+    def left_of_day(self) -> dict[str, float]:
+        """Returns what is left today, by the key of each cap that is set."""
+        left = {key: self.room_of_day(currency) for currency, key in DAILY_CAPS.items()}
+        return {key: room for key, room in left.items() if room is not None}
+
     def used_of_day(self, currency: str) -> float:
         """Returns what was used today, by the machine's calendar, and what is reserved."""
         today = day_of(self._ctx.clock())
