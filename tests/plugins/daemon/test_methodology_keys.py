@@ -256,8 +256,7 @@ def _is_copied(lab: Lab) -> bool:
 def _grace_s(lab: Lab) -> float:
     _plain(lab, "true")
     (id,) = _turn(lab).launched
-    grace: float = lab.context.need("run", id).body["grace_s"]
-    return grace
+    return float(lab.context.need("run", id).body["grace_s"])
 
 
 def _digest_is_due(lab: Lab) -> bool:
