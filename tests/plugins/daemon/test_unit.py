@@ -26,7 +26,7 @@ def test_the_command_line_is_read_as_it_was_meant(tmp_path: Path, name: str) -> 
     with _lab(tmp_path / name) as lab:
         made = units.unit_of(lab, ["--stay"])
         line = next(line for line in made.text.splitlines() if line.startswith("ExecStart="))
-        words = shlex.split(line.removeprefix("ExecStart=").replace("%%", "%").replace("$$", "\\$"))
+        words = shlex.split(line.removeprefix("ExecStart=").replace("%%", "%").replace("$$", "$"))
         root = str(lab.root)
     assert words == [sys.executable, "-P", "-m", "perpetual", "--project", root, "daemon", "--stay"]
     assert made.path.suffix == ".service"
