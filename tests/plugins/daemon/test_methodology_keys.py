@@ -196,7 +196,7 @@ def _reserved_s(lab: Lab) -> float:
     made = _plain(lab, "true", wall_s=None)
     _turn(lab)
     (run,) = _runs(lab, made)
-    reserved = lab.context.store.find("debit", run_id=run.id)[0].body["run_hours"]
+    reserved = float(lab.context.store.find("debit", run_id=run.id)[0].body["run_hours"])
     return round(3600 * reserved, 3)
 
 
