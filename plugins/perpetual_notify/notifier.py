@@ -5,8 +5,8 @@ The contract
 *Light.* A factory, `where` and `target` import nothing heavy, contact nothing and start nothing.
 
 *Accepted.* `send` returns once the other side has accepted the notice, and raises if it has not, or may not have. It
-is called again with the same notice then, also after a crash that hid that it was accepted: whatever is sent carries
-the notice's `id`, by which the other side knows a repetition.
+is called again with the same notice then, also after a crash that hid that it was accepted: what leaves this machine
+carries the notice's `id`, by which the other side knows a repetition.
 
 *Bounded.* `send` gives up after about `limit_s`. It is called in a thread that nothing else waits for.
 
