@@ -103,12 +103,15 @@ def mail_server(tls: ssl.SSLContext | None = None, *, at_once: bool = False) -> 
                 self.serve()
             except (OSError, ValueError):
                 return
+            finally:
+                self.file.close()
+                self.request.close()  # of TLS it is another one than the server closes
 
         def serve(self) -> None:
             self.is_tls, self.recipients = False, list[str]()
+            self.file = self.request.makefile("rb")
             if at_once:
                 self.secure()
-            self.file = self.request.makefile("rb")
             if post.is_silent:
                 time.sleep(20)
             self.say("220 test")
@@ -118,6 +121,7 @@ def mail_server(tls: ssl.SSLContext | None = None, *, at_once: bool = False) -> 
 
         def secure(self) -> None:
             assert tls is not None
+            self.file.close()
             self.request = tls.wrap_socket(self.request, server_side=True)
             self.is_tls, self.file = True, self.request.makefile("rb")
 
