@@ -15,7 +15,7 @@ from perpetual_notify.sending import Chosen, chosen, deliver, fill, settings, wo
 
 if TYPE_CHECKING:
     from perpetual import Lab
-    from perpetual.slots.service import StopSignal
+    from perpetual.api import StopSignal
 
 __all__ = ["Notifications", "build"]
 

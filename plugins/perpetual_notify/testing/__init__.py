@@ -12,11 +12,11 @@ its fixture `arrived` answers the bodies of what the other side has accepted, ol
 from __future__ import annotations
 
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 import pytest
 
@@ -50,7 +50,7 @@ class _Blocked(OSError):
 
 
 @contextmanager
-def blocked(patch: pytest.MonkeyPatch, connect: Callable[[socket.socket], None] | None = None) -> Iterator[list[str]]:
+def blocked(connect: Callable[[socket.socket], None] | None = None) -> Iterator[list[str]]:
     """Holds while every connection and every program fails to start; yields what was tried.
 
     Args:
@@ -64,15 +64,24 @@ def blocked(patch: pytest.MonkeyPatch, connect: Callable[[socket.socket], None] 
             raise _Blocked(111, "Connection refused")
         connect(self)
 
-    def no_program(self: subprocess.Popen[bytes], args: object, *_: object, **__: object) -> None:
+    def no_program(self: _Program, args: object, *_: object, **__: object) -> None:
         tried.append(f"start {args}")
         self.returncode = 1  # its destructor looks at it
         raise _Blocked(2, "No such file or directory")
 
-    with patch.context() as inner:
-        inner.setattr(socket.socket, "connect", no_connection)
-        inner.setattr(subprocess.Popen, "__init__", no_program)
+    patch = pytest.MonkeyPatch()
+    patch.setattr(socket.socket, "connect", no_connection)
+    patch.setattr("subprocess.Popen.__init__", no_program)
+    try:
         yield tried
+    finally:
+        patch.undo()
+
+
+class _Program(Protocol):
+    """A program that is being started."""
+
+    returncode: int
 
 
 class NotifierContract:
@@ -83,9 +92,9 @@ class NotifierContract:
         """Returns the passwords and keys that the notifier was given."""
         return ()
 
-    def test_looking_contacts_nothing(self, notifier: Notifier, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_looking_contacts_nothing(self, notifier: Notifier) -> None:
         """Where it sends is asked each second."""
-        with blocked(monkeypatch) as tried:
+        with blocked() as tried:
             _asked(notifier.where)
             _asked(notifier.target)
         assert tried == []
@@ -104,22 +113,20 @@ class NotifierContract:
         assert first == second
         assert first is None or isinstance(first, str)
 
-    def test_what_is_not_accepted_raises(self, notifier: Notifier, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_is_not_accepted_raises(self, notifier: Notifier) -> None:
         """Here nothing can be reached; a notice that seems sent would be lost."""
-        with blocked(monkeypatch) as tried:
+        with blocked() as tried:
             problem = _sent(notifier, example())
         assert problem is not None or tried == [], "send returned although nothing could be reached"
 
-    def test_an_error_shows_no_secret(
-        self, notifier: Notifier, secrets: Sequence[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_an_error_shows_no_secret(self, notifier: Notifier, secrets: Sequence[str]) -> None:
         """Errors are shown in `status` and kept in the outbox."""
-        with blocked(monkeypatch):
+        with blocked():
             problem = _sent(notifier, example())
         said = f"{problem} {getattr(problem, 'hint', '')}"
         assert [secret for secret in secrets if secret in said] == []
 
-    def test_a_silent_other_side_is_given_up(self, notifier: Notifier, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_silent_other_side_is_given_up(self, notifier: Notifier) -> None:
         """A server that takes the connection and says nothing."""
         with socket.create_server(("127.0.0.1", 0)) as silent:
             place, really = silent.getsockname(), socket.socket.connect
@@ -129,7 +136,7 @@ class NotifierContract:
 
             began_s, limit_s = time.monotonic(), notifier.limit_s
             done: list[Exception | None] = []
-            with blocked(monkeypatch, connect):
+            with blocked(connect):
                 thread = threading.Thread(target=lambda: done.append(_sent(notifier, example())), daemon=True)
                 thread.start()
                 thread.join(limit_s + _SLACK_S)

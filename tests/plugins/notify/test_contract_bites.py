@@ -150,7 +150,7 @@ BROKEN: dict[type[Plain], set[str]] = {
 }  # fmt: skip
 
 
-def holds(name: str, kind: type[Plain], patch: pytest.MonkeyPatch) -> bool:
+def holds(name: str, kind: type[Plain]) -> bool:
     """Whether a notifier passes one test of the suite."""
     with web_server() as web:
         test: Callable[..., None] = getattr(DeliveryContract(), name)
@@ -158,8 +158,8 @@ def holds(name: str, kind: type[Plain], patch: pytest.MonkeyPatch) -> bool:
         def arrived() -> Sequence[str]:
             return ["\n".join(map(str, _flat(json.loads(got.body)))) for got in web.got]
 
-        given: dict[str, object] = {"notifier": kind(f"{web.url}/{KEY}"), "arrived": arrived, "secrets": (KEY,),
-                                    "monkeypatch": patch}  # fmt: skip
+        notifier = kind(f"{web.url}/{KEY}")
+        given: dict[str, object] = {"notifier": notifier, "arrived": arrived, "secrets": (KEY,)}
         try:
             test(**{key: given[key] for key in inspect.signature(test).parameters})
         except (AssertionError, ValueError):
@@ -172,8 +172,8 @@ def _flat(document: object) -> list[object]:
 
 
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
-def test_the_suite_bites(kind: type[Plain], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {name for name in NAMES if not holds(name, kind, monkeypatch)} == BROKEN[kind]
+def test_the_suite_bites(kind: type[Plain]) -> None:
+    assert {name for name in NAMES if not holds(name, kind)} == BROKEN[kind]
 
 
 def test_every_test_of_the_suite_has_a_notifier_that_fails_it() -> None:
