@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perpetual.api import Option, Provider, Slot, Suite, hookimpl
+from perpetual.api import Option, Provider, Slot, Suite, Template, hookimpl
 
 KINDS = ("stops", "decisions", "waits", "failures", "budget", "digest")
 _DEFAULT = ["stops", "decisions", "waits"]
@@ -12,7 +12,12 @@ _DEFAULT = ["stops", "decisions", "waits"]
 def perpetual_slots() -> list[Slot]:
     """Brings the slot `notifier`: ways to reach a person."""
     suite = Suite("perpetual_notify.testing:NotifierContract", fixture="notifier")
-    return [Slot("notifier", "perpetual_notifiers", "notifier", "perpetual_notify.notifier:Notifier", suite=suite)]
+    template = Template(
+        "perpetual config set plugins.notify.notifiers {0}", "one line of JSON in a file for each notice",
+        {"path": ("str", '"~/notices.jsonl"', "the file; it is made where it is missing")}, folder="perpetual_templates:notifier",
+    )  # fmt: skip
+    return [Slot("notifier", "perpetual_notifiers", "notifier", "perpetual_notify.notifier:Notifier", suite=suite,
+                 template=template)]  # fmt: skip
 
 
 @hookimpl(optionalhook=True)
