@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from perpetual.api import PerpetualError, line
+from perpetual.api import PerpetualError, TransientError, line
 from perpetual_daemon.companion import Companion
 from perpetual_notify.consent import folder_of
 from perpetual_notify.outbox import LIMITS, Limits, Outbox
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Notifications", "build"]
 
-_LOOK_S = 1.0  # between two looks at the number of events
-_SWEEP_S = 15.0  # between two rounds where nothing happens: the configuration may have changed
-_LEAVE_S = 2.0  # for threads that are sending, once it is to end; what they send is repeated if it is lost
+_WAIT_S = 1.0  # until it looks whether it is to end
+_LOOK_S = 2.0  # between two looks at the number of events
+_SWEEP_S = 30.0  # between two rounds where nothing happens: the configuration may have changed
+_LAST_S = 3.0  # for what is still to be sent once it is to end
 
 
 class Notifications(Companion):
@@ -41,18 +42,44 @@ class Notifications(Companion):
     def run(self, lab: Lab, stop: StopSignal) -> None:
         """Sends until `stop` is set."""
         self._ended = threading.Event()
-        seen, sweep_s = -1, 0.0
+        seen, look_s, sweep_s = -1, 0.0, 0.0
         try:
             while not stop.is_set():
-                last, now_s = lab.feed.last(), self._clock()
-                if last != seen or now_s >= sweep_s:
-                    seen = last
-                    sweep_s = min(now_s + _SWEEP_S, self._round(lab))
-                stop.wait(_LOOK_S)
+                now_s = self._clock()
+                if now_s >= look_s or now_s >= sweep_s:
+                    last, look_s = lab.feed.last(), now_s + _LOOK_S
+                    if last != seen or now_s >= sweep_s:
+                        seen = last
+                        sweep_s = min(now_s + _SWEEP_S, self._guarded_round(lab))
+                stop.wait(_WAIT_S)
+            self._send_last(lab)
         finally:
             self._ended.set()
+
+    def _send_last(self, lab: Lab) -> None:
+        """Sends what has come until now, for a few seconds: the daemon ends when the loop has stopped, which is news.
+
+        What is not accepted by then waits for the next daemon, or for `perpetual notify send`.
+        """
+        deadline_s = time.monotonic() + _LAST_S
+        for _ in range(2):  # a thread that was at its end in the first round is started again in the second
+            try:
+                self._guarded_round(lab)
+            except PerpetualError:
+                return  # it is the trouble now
             for thread in self._sending.values():
-                thread.join(_LEAVE_S)
+                thread.join(max(0.0, deadline_s - time.monotonic()))
+
+    def _guarded_round(self, lab: Lab) -> float:
+        """Runs a round; what it raises is its trouble too, until it is started again."""
+        try:
+            return self._round(lab)
+        except PerpetualError as problem:
+            self._trouble = words(problem)
+            raise
+        except OSError as problem:
+            self._trouble = line(problem)
+            raise TransientError(f"the outbox cannot be written: {problem}") from problem
 
     def _round(self, lab: Lab) -> float:
         """Fills the outbox and starts to send what is due; returns when the next notice is, in POSIX seconds."""
@@ -66,7 +93,7 @@ class Notifications(Companion):
                 for item in found:
                     count = outbox.counts(item.name)
                     if item.is_ready and count.pending:
-                        due_s = min(due_s, max(count.due_s or 0.0, now_s + _LOOK_S))
+                        due_s = min(due_s, max(count.due_s or 0.0, now_s + _WAIT_S))
                         if (count.due_s or 0.0) <= now_s:
                             self._start(lab, item)
                     if count.error is not None:

@@ -15,15 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from perpetual.api import CorruptData, TransientError
+from perpetual.api import CorruptData, PerpetualError, TransientError
 from perpetual.toolkit import confined
 from perpetual_notify.notifier import Notice, notice
-from perpetual_notify.topics import is_of_interest, words_of
+from perpetual_notify.topics import Words, is_of_interest, words_of
 
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Event
-    from perpetual_notify.topics import Words
 
 __all__ = ["ENDED_EARLY", "LIMITS", "Counts", "Dead", "Limits", "Outbox", "Pending"]
 
@@ -217,7 +216,12 @@ class Outbox:
             (failures,) = self._db.execute("SELECT failures FROM place").fetchone() or (0,)
         found: list[tuple[Event, Words]] = []
         for event in events:
-            words, failures = words_of(lab, event, failures)
+            try:
+                words, failures = words_of(lab, event, failures)
+            except PerpetualError:
+                raise  # the record cannot be read now
+            except Exception:  # noqa: BLE001 - an odd payload of another plugin must not hold up all that follows
+                words = Words("stops", f"{event.kind} of {event.subject}", "perpetual events")
             if words is not None and words.kind in kinds:
                 found.append((event, words))
         clean = lab.part("redactor").text if found else str

@@ -14,7 +14,8 @@ def perpetual_slots() -> list[Slot]:
     suite = Suite("perpetual_notify.testing:NotifierContract", fixture="notifier")
     template = Template(
         "perpetual config set plugins.notify.notifiers {0}", "one line of JSON in a file for each notice",
-        {"path": ("str", '"~/notices.jsonl"', "the file; it is made where it is missing")}, folder="perpetual_templates:notifier",
+        {"path": ("str", '"~/notices.jsonl"', "the file; it is made where it is missing")},
+        folder="perpetual_templates:notifier",
     )  # fmt: skip
     return [Slot("notifier", "perpetual_notifiers", "notifier", "perpetual_notify.notifier:Notifier", suite=suite,
                  template=template)]  # fmt: skip

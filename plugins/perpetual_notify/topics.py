@@ -19,6 +19,7 @@ __all__ = ["FAILURES_IN_A_ROW", "Words", "is_of_interest", "words_of"]
 FAILURES_IN_A_ROW = 3  # of runs; sent again at each doubling
 _BROKEN = frozenset({"failed", "timeout", "lost"})
 _ASKED_FOR = frozenset({"stop_requested", "max_cycles"})  # stops that a person has asked for
+_PAUSED = "paused"
 _DIGEST = "digest."
 _STOPS = {
     "all_decided": "every hypothesis is decided",
@@ -97,14 +98,13 @@ def _stopped(lab: Lab, event: Event) -> Words | None:
     return Words("stops", title, "\n".join(lines))
 
 
-def _waits(lab: Lab, event: Event) -> Words:
-    why = event.payload.get("explanation") or event.payload.get("why")
-    return Words("waits", "waiting for your approval", "\n".join([*([str(why)] if why else []), _waiting(lab)]))
-
-
-def _fails(lab: Lab, event: Event) -> Words:
-    why = event.payload.get("error") or event.payload.get("reason") or event.kind
-    return Words("stops", "the daemon has trouble", f"{why}\nperpetual daemon status")
+def _waits(lab: Lab, event: Event) -> Words | None:
+    """Returns what the daemon waits for while it stays; a pause that ends by itself needs no person."""
+    reason, why = str(event.payload.get("reason")), str(event.payload.get("explanation") or "")
+    if reason == _PAUSED:
+        return None
+    way = _waiting(lab) if reason == "waiting_for_approval" else _WAYS.get(reason, "")
+    return Words("waits", f"the daemon waits: {_STOPS.get(reason, reason)}", "\n".join([*filter(None, [why, way])]))
 
 
 def _waiting(lab: Lab) -> str:
@@ -153,6 +153,5 @@ _MAKERS: dict[str, Callable[[Lab, Event], Words | None]] = {
     "loop_stopped": _stopped,
     "hypothesis_status": _decided,
     "budget_overrun": _overrun,
-    "daemon.waiting": _waits,
-    "daemon.failed": _fails,
+    "daemon.waits": _waits,
 }

@@ -11,7 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from perpetual import Lab
 from perpetual.api import PerpetualError, Secret, TransientError
+from perpetual_daemon.companion import Companion
+from perpetual_daemon.testing import CompanionContract
+from perpetual_notify.acting import try_out
+from perpetual_notify.companion import build as build_companion
 from perpetual_notify.desktop import Desktop
 from perpetual_notify.mail import Mail
 from perpetual_notify.notifier import Notifier
@@ -26,6 +31,20 @@ SHORT_S = 0.4  # after which a silent server is given up
 
 def secret(value: str) -> Secret:
     return Secret("plugins.test", lambda: value)
+
+
+class TestCompanion(CompanionContract):
+    """What sends while the daemon runs, with a notifier that is configured and accepted."""
+
+    @pytest.fixture
+    def companion(self) -> Companion:
+        return build_companion({})
+
+    def prepare(self, lab: Lab) -> None:
+        lab.settings.set_config("plugins.notify.notifiers", "command")
+        lab.settings.set_config("plugins.notifier.command.argv", '["true"]')
+        try_out(lab, accepts=True)
+        lab.loop.stopped("all_decided", 1)
 
 
 class _OfWeb(DeliveryContract):

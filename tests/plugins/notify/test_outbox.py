@@ -145,6 +145,35 @@ def test_waiting_for_approval_says_how_to_approve(lab: Lab) -> None:
     assert found.text.endswith("and 2 more\nperpetual approve e1")
 
 
+def waits(reason: str) -> Event:
+    return Event(seq=9, time="2026-01-01T00:00:00Z", actor="loop", kind="daemon.waits", subject="loop",
+                 payload={"reason": reason, "explanation": "as it said"})  # fmt: skip
+
+
+def test_a_daemon_that_stays_and_waits_is_sent_and_a_pause_is_not(lab: Lab) -> None:
+    lab.experiments.propose(command="echo 1", title="idea")
+    found, _ = words_of(lab, waits("waiting_for_approval"), 0)
+    assert found == ("waits", "the daemon waits: the loop waits for your approval",
+                     "as it said\ne1: idea\nperpetual approve e1")  # fmt: skip
+    assert words_of(lab, waits("paused"), 0) == (None, 0)  # quiet hours end by themselves
+    found, _ = words_of(lab, waits("harness_down"), 0)
+    assert found is not None
+    assert found.text == "as it said\nperpetual doctor"
+
+
+def test_an_event_with_an_odd_payload_holds_nothing_up(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept()
+    fill(lab, [ready(kept)])
+    monkeypatch.setattr("perpetual_notify.outbox.words_of", lambda *_: {}["odd"])
+    stop(lab)
+    sent(lab, kept)
+    assert kept.titles == ["loop_stopped of loop"]
+    monkeypatch.undo()
+    stop(lab)
+    sent(lab, kept)
+    assert len(kept.seen) == 2
+
+
 def test_a_decision_names_the_claim(lab: Lab) -> None:
     lab.hypotheses.add("warm-up helps")
     lab.hypotheses.update("h1", status="supported", why="seen")

@@ -333,3 +333,30 @@ def test_a_companion_whose_server_hangs_still_leaves(lab: Lab, web: Web, compani
     web.answer = hangs
     lab.loop.stopped("all_decided", 1)
     assert hung.wait(LONG_S)
+
+
+# --- the daemon -------------------------------------------------------------------------------------------------------
+
+
+def test_the_daemon_says_why_it_stopped_before_it_ends(lab: Lab, web: Web) -> None:
+    """Its process ends with the loop; the notice does not wait for the next one."""
+    set_up(lab, web)
+    done = subprocess.run(
+        [sys.executable, "-m", "perpetual", "daemon"], capture_output=True, timeout=LONG_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert titles(web) == ["stopped: nothing is left to run"]
+
+
+def test_a_daemon_whose_server_is_down_leaves_the_notice_for_later(lab: Lab, web: Web) -> None:
+    set_up(lab, web)
+    web.answer = lambda got: (503, {}, b"")
+    done = subprocess.run(
+        [sys.executable, "-m", "perpetual", "daemon"], capture_output=True, timeout=LONG_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    web.answer = lambda got: (200, {}, b"")
+    found, problems = send(lab)
+    assert problems == []
+    assert len(found["notifiers"][0]["sent"]) == 1
+    assert len({*ids(web)}) == 1
