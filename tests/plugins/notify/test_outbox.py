@@ -164,7 +164,11 @@ def test_a_daemon_that_stays_and_waits_is_sent_and_a_pause_is_not(lab: Lab) -> N
 def test_an_event_with_an_odd_payload_holds_nothing_up(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept()
     fill(lab, [ready(kept)])
-    monkeypatch.setattr("perpetual_notify.outbox.words_of", lambda *_: {}["odd"])
+
+    def odd(*_: object) -> None:
+        raise KeyError("odd")
+
+    monkeypatch.setattr("perpetual_notify.outbox.words_of", odd)
     stop(lab)
     sent(lab, kept)
     assert kept.titles == ["loop_stopped of loop"]
@@ -268,7 +272,7 @@ def test_waits_grow_and_are_spread(lab: Lab) -> None:
     for drawn in (0.0, 1.0):
         folder = folder_of(lab) / str(drawn)
         make_folder(folder)
-        with Outbox(folder, Limits(10.0, 60.0, 99, 1e9), lambda drawn=drawn: drawn) as outbox:
+        with Outbox(folder, Limits(10.0, 60.0, 99, 1e9), iter([drawn] * 20).__next__) as outbox:
             outbox.keep(["kept"], lab.feed.last())
             stop(lab)
             outbox.read(lab, ["stops"])

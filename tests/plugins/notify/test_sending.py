@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ from tests.plugins.notify.servers import Got, Web, web_server
 from tests.support import LONG_S, until
 
 QUICK = Limits(first_wait_s=0.1, longest_wait_s=0.2)
-Said = Callable[..., tuple[int, dict[str, object], str]]
+Said = Callable[..., tuple[int, dict[str, Any], str]]
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def lab(project: Path) -> Iterator[Lab]:
 def said(project: Path, capsys: pytest.CaptureFixture[str]) -> Said:
     """Runs a command with --json; answers its exit status, its document and what it wrote to standard error."""
 
-    def call(*words: str) -> tuple[int, dict[str, object], str]:
+    def call(*words: str) -> tuple[int, dict[str, Any], str]:
         capsys.readouterr()
         status = command([*words, "--json"])
         found = capsys.readouterr()
@@ -81,8 +82,8 @@ def test_nothing_is_sent_before_a_person_accepts_where(lab: Lab, web: Web, said:
     lab.settings.set_config("plugins.webhook.url", f"{web.url}/hook")
     status, found, _ = said("notify", "test")
     assert status == 4
-    assert found["tests"][0]["error"] == "it was not accepted here, so nothing is sent there"  # type: ignore[index]
-    assert found["tests"][0]["where"] == web.url  # type: ignore[index]
+    assert found["tests"][0]["error"] == "it was not accepted here, so nothing is sent there"
+    assert found["tests"][0]["where"] == web.url
     lab.loop.stopped("all_decided", 1)
     assert said("notify", "send")[0] == 4
     assert web.got == []
@@ -154,7 +155,7 @@ def test_without_a_notifier_nothing_is_sent(lab: Lab, said: Said) -> None:
     lab.loop.stopped("all_decided", 1)
     assert said("notify")[1]["notifiers"] == []
     status, found, _ = said("notify", "send")
-    assert (status, found["error"]["code"]) == (2, "no_notifier")  # type: ignore[index]
+    assert (status, found["error"]["code"]) == (2, "no_notifier")
     assert said("notify", "test")[0] == 2
     assert not folder_of(lab).exists()
     assert build_check({}).examine(lab).ok is None
@@ -163,7 +164,7 @@ def test_without_a_notifier_nothing_is_sent(lab: Lab, said: Said) -> None:
 def test_an_unknown_notifier_is_named(said: Said) -> None:
     status, found, _ = said("notify", "test", "webhok")
     assert status == 2
-    assert "webhook" in found["error"]["message"]  # type: ignore[index]
+    assert "webhook" in found["error"]["message"]
 
 
 def test_send_delivers_what_waits_and_list_shows_it(lab: Lab, web: Web, said: Said) -> None:
@@ -172,9 +173,9 @@ def test_send_delivers_what_waits_and_list_shows_it(lab: Lab, web: Web, said: Sa
     status, found, _ = said("notify", "send")
     assert status == 0
     assert found["read"] == 1
-    assert ids(web) == found["notifiers"][0]["sent"] == [f"{lab.config.project_id}-{lab.feed.last()}"]  # type: ignore[index]
+    assert ids(web) == found["notifiers"][0]["sent"] == [f"{lab.config.project_id}-{lab.feed.last()}"]
     _, found, _ = said("notify", "list")
-    (line,) = found["notifiers"]  # type: ignore[misc, attr-defined]
+    line = found["notifiers"][0]
     assert (line["state"], line["sent"], line["pending"], line["where"]) == ("ready", 1, 0, web.url)
     assert found["position"] == found["last"]
     assert "hook" not in json.dumps(found).replace("webhook", "")  # the path is often a secret
@@ -186,7 +187,7 @@ def test_a_server_that_fails_keeps_the_notice_and_says_so(lab: Lab, web: Web, sa
     web.answer = lambda got: (500, {}, b"oh")
     assert said("notify", "send")[0] == 3
     _, found, _ = said("notify")
-    (line,) = found["notifiers"]  # type: ignore[misc, attr-defined]
+    line = found["notifiers"][0]
     assert (line["state"], line["pending"], line["error"]) == ("failing", 1, f"{web.url} answered 500: oh")
     assert line["due_s"] > 0
     finding = build_check({}).examine(lab)
@@ -209,7 +210,12 @@ def test_a_dead_notifier_delays_no_other(lab: Lab, web: Web) -> None:
     try_out(lab, ["command"], accepts=True)
     lab.loop.stopped("all_decided", 1)
     arrived: list[float] = []
-    web.answer = lambda got: (arrived.append(time.monotonic()), (200, {}, b""))[1]
+
+    def answer(got: Got) -> tuple[int, dict[str, str], bytes]:
+        arrived.append(time.monotonic())
+        return 200, {}, b""
+
+    web.answer = answer
     found, problems = send(lab)
     assert [len(one["sent"]) for one in found["notifiers"]] == [0, 0, 1]
     assert [one["pending"] for one in found["notifiers"]] == [1, 0, 0]
@@ -259,7 +265,12 @@ def test_two_senders_at_once_send_each_notice_once(lab: Lab, web: Web) -> None:
     lab.settings.set_config("plugins.notify.per_hour", "100")
     for number in range(12):
         lab.loop.stopped(f"reason_{number}", 1)
-    web.answer = lambda got: (time.sleep(0.03), (200, {}, b""))[1]
+
+    def slowly(got: Got) -> tuple[int, dict[str, str], bytes]:
+        time.sleep(0.03)
+        return 200, {}, b""
+
+    web.answer = slowly
     senders = [sender() for _ in range(3)]
     for one in senders:
         out, _ = one.communicate(timeout=LONG_S)
