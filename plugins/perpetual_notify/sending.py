@@ -104,6 +104,7 @@ def _offer(lab: Lab, name: str) -> Offer:
 def _looked_at(lab: Lab, name: str) -> Chosen:
     notifier: Notifier | None = None
     try:
+        lab.trust.require("looking where notices go")  # what the file refers to is not read in a held project
         offer = _offer(lab, name)
         name = known_name("notifier", offer.qualified_name)
         notifier = lab.registry.build(offer, lab.options_of(offer))

@@ -122,6 +122,8 @@ def test_what_was_accepted_does_not_travel_with_the_folder(
                 deed()
             assert raised.value.code == "not_trusted"
         assert build_check({}).examine(held).ok is None
+        (line,) = listed(held)["notifiers"]
+        assert (line["state"], line["where"]) == ("broken", "")  # not even a file that the address is in is read
     trust_project(clone)
     with Lab.open(clone) as trusted:
         assert listed(trusted)["notifiers"][0]["state"] == "unaccepted"
