@@ -20,6 +20,7 @@ FAILURES_IN_A_ROW = 3  # of runs; sent again at each doubling
 _BROKEN = frozenset({"failed", "timeout", "lost"})
 _ASKED_FOR = frozenset({"stop_requested", "max_cycles"})  # stops that a person has asked for
 _PAUSED = "paused"
+_ADOPTED = "adopted"  # the scheduler of a run that was imported
 _DIGEST = "digest."
 _STOPS = {
     "all_decided": "every hypothesis is decided",
@@ -75,12 +76,22 @@ def _of_run(lab: Lab, event: Event, failures: int) -> tuple[Words | None, int]:
         return None, 0
     if to not in _BROKEN:
         return None, failures
+    if _is_adopted(lab, event.subject):
+        return None, failures
     failures += 1
     if failures < FAILURES_IN_A_ROW or failures % FAILURES_IN_A_ROW or not _is_power(failures // FAILURES_IN_A_ROW):
         return None, failures
     reason = event.payload.get("reason")
     text = f"{event.subject} of {event.payload.get('experiment_id')} {to}" + (f": {reason}" if reason else "")
     return Words("failures", f"{failures} runs in a row failed", f"{text}\nperpetual logs {event.subject}"), failures
+
+
+def _is_adopted(lab: Lab, id: str) -> bool:
+    """Returns whether a run is of earlier work, which failed elsewhere."""
+    try:
+        return lab.runs.get(id).scheduler == _ADOPTED
+    except NotFound:
+        return False
 
 
 def _is_power(number: int) -> bool:
