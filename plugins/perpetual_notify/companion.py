@@ -94,7 +94,7 @@ class Notifications(Companion):
                     count = outbox.counts(item.name)
                     if item.is_ready and count.pending:
                         due_s = min(due_s, max(count.due_s or 0.0, now_s + _WAIT_S))
-                        if (count.due_s or 0.0) <= now_s:
+                        if outbox.is_due(count.due_s, now_s):
                             self._start(lab, item)
                     if count.error is not None:
                         troubles.append(f"{item.name}, {count.pending} waiting: {count.error}")

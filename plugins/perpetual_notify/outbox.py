@@ -255,7 +255,7 @@ class Outbox:
             at_once: also one that failed and is due later.
         """
         head = self._head(name)
-        if head is None or (head.due_s > now_s and not at_once):
+        if head is None or not (at_once or self.is_due(head.due_s, now_s)):
             return None
         if head.attempts:
             return head  # it may have arrived: it goes on as it is
@@ -266,6 +266,10 @@ class Outbox:
             self._fold(name)
             return self._head(name)
         return head
+
+    def is_due(self, due_s: float | None, now_s: float) -> bool:
+        """Returns whether what is due at `due_s` is due now; what is too far off is of a clock that was set back."""
+        return due_s is None or not 0 < due_s - now_s <= max(self._limits.longest_wait_s, _HOUR_S)
 
     def _head(self, name: str) -> Pending | None:
         with self._explained():

@@ -299,6 +299,15 @@ def test_waits_grow_and_are_spread(lab: Lab) -> None:
     assert due == {0.0: [5, 10, 20, 30, 30], 1.0: [10, 20, 40, 60, 60]}
 
 
+def test_a_clock_that_is_set_back_holds_nothing_up(lab: Lab) -> None:
+    kept = Kept(TransientError("down"))
+    fill(lab, [ready(kept)])
+    stop(lab)
+    sent(lab, kept, now_s=1_000_000.0)
+    kept.problem = None
+    assert len(sent(lab, kept, now_s=1000.0).sent) == 1
+
+
 def test_what_the_server_asks_for_is_waited(lab: Lab) -> None:
     kept = Kept(TransientError("busy", data={"retry_after_s": 50.0}))
     fill(lab, [ready(kept)])
