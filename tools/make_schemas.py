@@ -52,6 +52,7 @@ from perpetual_devkit.documents import (
     PluginsSearch,
     Uninstall,
 )
+from perpetual_digest.documents import Digest
 from perpetual_export.documents import Crate, Export
 from perpetual_find.documents import Found
 from perpetual_lineage.documents import Lineage, Rejection
@@ -111,6 +112,7 @@ DOCUMENTS: dict[str, Any] = {
     "crate": Crate,
     "curves": Curves,
     "demo": Demo,
+    "digest": readable(Digest),
     "doctor": Doctor,
     "error": Error,
     "event": Event,
