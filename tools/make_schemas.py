@@ -73,6 +73,7 @@ from perpetual_scorers.documents import (
 )
 from perpetual_scorers.plan_documents import Overturn, Power
 from perpetual_try.documents import Tried, TryPlan
+from perpetual_watch.documents import Watch
 
 FOLDER = Path(__file__).resolve().parent.parent / "plugins" / "perpetual_cli" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -193,6 +194,7 @@ DOCUMENTS: dict[str, Any] = {
     "references": Page[Reference],
     "verification": Verification,
     "version": Version,
+    "watch": readable(Watch),
 }
 
 # An experiment that a dry run would propose has no id yet.

@@ -197,6 +197,7 @@ TABLE: dict[str, Row] = {
     "undo": Row("undo --dry-run", "undone", "@nowhere undo", 5),
     "archive": Row("archive e1", "archived", "archive e3", 6),
     "find": Row("find deeper", "found", "find the", 2),
+    "watch": Row("watch --once", "watch", "@nowhere watch", 5),
     "help": Row("help runs", "help", "help rnus", 2),
     "report": Row("report -o report.md", "report", "report --format pdf", 2),
     "verify": Row("verify report.md", "verification", "verify report-file", 2, ("report -o report.md",)),
