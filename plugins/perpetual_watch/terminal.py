@@ -86,7 +86,7 @@ class Terminal:
     def _stopped(self, number: int, frame: FrameType | None) -> None:
         """Gives the terminal back while the process is stopped (Ctrl-Z), and takes it over again afterwards."""
         self._leave()
-        os.kill(os.getpid(), signal.SIGSTOP)
+        signal.raise_signal(signal.SIGSTOP)
         self._enter()
         self.wake()
 
