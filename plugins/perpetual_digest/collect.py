@@ -15,7 +15,7 @@ from perpetual_report.snapshot import ENDED
 
 if TYPE_CHECKING:
     from perpetual import Lab
-    from perpetual.api import PartialRecord, Run
+    from perpetual.api import PartialRecord, Record, Run
     from perpetual.documents.ledger import Effect
     from perpetual.documents.status import LabStatus
     from perpetual_digest.documents import (
@@ -39,6 +39,9 @@ MOST = 20  # of a list of the document
 OWN = "digest.digest"  # the kind of the event that holds a digest
 _PAGE = 500  # events read at once
 _NAMED = 5  # runs of a group of failures
+_WAITED = "daemon.waits"
+_CURRENCIES = ("calls", "tokens", "usd")
+_FIELDS = {"calls": {"calls"}, "tokens": {"tokens", "tokens_in", "tokens_out"}, "usd": {"usd"}}  # of a ledger
 _BROKEN = ("failed", "timeout", "lost")
 _LIVE = ("queued", "launching", "running")
 _FOLDED = ("prior", "parked", "restated", "prediction")  # of a hypothesis: what its fold hangs on
@@ -91,6 +94,8 @@ class _Seen:
         self.tainted: dict[str, None] = {}
         self.notes: dict[str, str] = {}
         self.stops: Counter[str] = Counter()
+        self.waited: Counter[str] = Counter()
+        self.failing: dict[str, str] = {}
         self.proposers: dict[str, None] = {}
         self.methodology: list[MethodologyChange] = []
         self.was: dict[str, object] = {}  # keys of the methodology as they were before
@@ -141,6 +146,13 @@ class _Seen:
             self.overruns += 1
         elif kind == "loop_stopped":
             self.stops[str(event.payload["reason"])] += 1
+        elif kind == _WAITED:
+            self.waited[str(event.payload["reason"])] += 1
+        elif kind.endswith((".failing", ".capped")):
+            plugin, _, how = kind.rpartition(".")
+            self.failing[f"{plugin} {subject}"] = how
+        elif kind.endswith(".recovered"):
+            self.failing.pop(f"{kind.rpartition('.')[0]} {subject}", None)
         elif kind == "proposer_failed":
             self.proposers[subject] = None
         elif kind in ("note_quarantined", "note_rejected", "note_failed"):
@@ -267,6 +279,7 @@ def _cost(lab: Lab, seen: _Seen, span: Span, status: LabStatus) -> Cost:
         "run_hours": sum(each[0] for each in hours),
         "gpu_hours": sum(each[1] for each in hours),
         "ledgers": [*_ledgers(lab, span)],
+        "today": {name: used for name in _CURRENCIES if (used := lab.budget.used_of_day(name))},
         "budget": status["budget"],
     }
 
@@ -284,27 +297,39 @@ def _runs(lab: Lab, ids: Mapping[str, object]) -> Iterator[Run]:
 
 
 def _ledgers(lab: Lab, span: Span) -> Iterator[LedgerCost]:
-    """Yields what each ledger with a field `calls` says of the time: calls, tokens and money of models."""
+    """Yields what each ledger of requests to models says of the time: it has a field `calls`, or `tokens_in`."""
     for kind in lab.records.kinds():
         names = {field["name"] for field in kind["fields"]}
-        if not kind["ledger"] or "calls" not in names or not kind["count"]:
+        if not kind["ledger"] or not names & {"calls", "tokens_in"} or not kind["count"]:
             continue
-        rows, sums = 0, dict.fromkeys(names & {"calls", "tokens", "usd"}, 0.0)
-        cursor: str | None = None
-        while True:
-            page = lab.records(kind["name"]).list(limit=100, cursor=cursor, newest_first=True)
-            recent = [row for row in page.items if row.created_at >= span.since]
-            rows += len(recent)
-            for row in recent:
-                for name in sums:
-                    value = row.fields.get(name)
-                    sums[name] += value if isinstance(value, int | float) else 0.0
-            cursor = page.next_cursor
-            if cursor is None or len(recent) < len(page.items):
-                break
-        if rows:
-            yield {"ledger": kind["name"], "rows": rows, "calls": sums.get("calls"), "tokens": sums.get("tokens"),
-                   "usd": sums.get("usd")}  # fmt: skip
+        rows = [*_recent(lab, kind["name"], span)]
+        if not rows:
+            continue
+        sums: dict[str, float | None] = {
+            currency: sum(_amount(row, name) for row in rows for name in fields & names) if fields & names else None
+            for currency, fields in _FIELDS.items()
+        }
+        calls = float(len(rows)) if sums["calls"] is None else sums["calls"]
+        yield {"ledger": kind["name"], "rows": len(rows), "calls": calls, "tokens": sums["tokens"], "usd": sums["usd"]}
+
+
+def _recent(lab: Lab, kind: str, span: Span) -> Iterator[Record]:
+    """Yields the rows of a ledger that are of the span, the newest first; reads no page beyond."""
+    cursor: str | None = None
+    while True:
+        page = lab.records(kind).list(limit=100, cursor=cursor, newest_first=True)
+        for row in page.items:
+            if row.created_at < span.since:
+                return
+            yield row
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def _amount(row: Record, name: str) -> float:
+    value = row.fields.get(name)
+    return value if isinstance(value, int | float) else 0.0
 
 
 # --- what went wrong ------------------------------------------------------------------------------------------------
@@ -339,6 +364,8 @@ def _wrong(lab: Lab, seen: _Seen, status: LabStatus) -> Wrong:
         "notes": notes[:MOST],
         "notes_total": len(notes),
         "stops": [{"reason": reason, "count": count} for reason, count in seen.stops.most_common(MOST)],
+        "waited": [{"reason": reason, "count": count} for reason, count in seen.waited.most_common(MOST)],
+        "failing": [f"{part} {how}"[:_LONGEST] for part, how in seen.failing.items()][:MOST],
         "proposers": [*seen.proposers][:MOST],
         "services": services[:MOST],
     }

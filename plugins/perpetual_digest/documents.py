@@ -86,6 +86,7 @@ class Cost(TypedDict):
     run_hours: float
     gpu_hours: float
     ledgers: list[LedgerCost]
+    today: dict[str, float]  # calls, tokens and usd of the calendar day of now, where any were booked
     budget: Totals
 
 
@@ -99,7 +100,7 @@ class Failure(TypedDict):
 
 
 class Stop(TypedDict):
-    """How often the loop stopped for a reason."""
+    """How often the loop stopped, or the daemon waited, for a reason."""
 
     reason: str
     count: int
@@ -125,6 +126,8 @@ class Wrong(TypedDict):
     notes: list[NoteChange]
     notes_total: int
     stops: list[Stop]
+    waited: list[Stop]  # what the daemon waited for
+    failing: list[str]  # of other plugins, such as a thinker or a mirror, each with how
     proposers: list[str]  # that failed
     services: list[str]  # that have failed, each with its reason
 

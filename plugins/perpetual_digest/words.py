@@ -254,6 +254,9 @@ def _cost(cost: Cost, said: Said) -> list[list[str]]:
         used = {"calls": each["calls"], "tokens": each["tokens"], "USD": each["usd"]}
         parts = [f"{value:,.10g} {unit}" for unit, value in used.items() if value is not None]
         blocks.append([f"{said(each['ledger'])}: {', '.join(parts)}"])
+    if cost["today"]:
+        booked = ", ".join(f"{value:,.10g} {name}" for name, value in cost["today"].items())
+        blocks.append([f"booked today for models: {booked}"])
     budget = cost["budget"]
     limit = budget["limit_gpu_hours"]
     of = "without a limit" if limit is None else f"of {limit:g}"
@@ -272,6 +275,10 @@ def _wrong_part(wrong: Wrong, said: Said) -> list[_Part]:
     if wrong["stops"]:
         stops = ", ".join(f"{said(item['reason'])}" + _times(item["count"]) for item in wrong["stops"])
         blocks.append([f"the loop stopped: {stops}"])
+    if wrong["waited"]:
+        waits = ", ".join(f"{said(item['reason'])}" + _times(item["count"]) for item in wrong["waited"])
+        blocks.append([f"the daemon waited: {waits}"])
+    blocks += [[said(text)] for text in wrong["failing"]]
     if wrong["tainted_total"]:
         blocks.append([f"{wrong['tainted_total']} tainted, so they weigh nothing: "
                        f"{_ids(wrong['tainted'][:_NAMED], wrong['tainted_total'])}"])  # fmt: skip

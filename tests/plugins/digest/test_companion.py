@@ -15,6 +15,8 @@ import pytest
 
 from perpetual import Lab
 from perpetual.api import Event
+from perpetual_daemon.companion import Companion
+from perpetual_daemon.testing import CompanionContract
 from perpetual_digest.collect import OWN
 from perpetual_digest.companion import PERIOD, DigestCompanion, build, interval_hours, write_due
 from tests.support import until
@@ -161,11 +163,7 @@ def test_kill_9_neither_loses_nor_doubles_one(project: Path) -> None:
 # --- the companion ----------------------------------------------------------------------------------------------------
 
 
-def test_it_works_until_it_is_stopped_and_reads_the_methodology_again(
-    project: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hours: list[float | None] = [None]
-    monkeypatch.setattr("perpetual_digest.companion.interval_hours", lambda lab: hours[0])
+def test_it_works_until_it_is_stopped_and_reads_the_methodology_again(project: Path, clock: Clock) -> None:
     stop = threading.Event()
 
     def work() -> None:
@@ -177,12 +175,11 @@ def test_it_works_until_it_is_stopped_and_reads_the_methodology_again(
     with Lab.open(project, clock=clock) as lab:
         assert not stop.wait(0.1)
         assert lab.records(PERIOD).count() == 0  # off by default
-        hours[0] = 1.0
+        lab.settings.set_methodology("report_interval_hours", "1")
         until(lambda: lab.records(PERIOD).count() == 1)
         lab.hypotheses.add("a claim")
         clock.now += timedelta(hours=1)
         until(lambda: digests(lab))
-        hours[0] = None
         stop.set()
         thread.join(5)
         assert not thread.is_alive()
@@ -190,13 +187,31 @@ def test_it_works_until_it_is_stopped_and_reads_the_methodology_again(
     assert build({}).trouble() is None
 
 
-def test_without_the_key_there_is_no_interval(project: Path) -> None:
+class TestDigestCompanion(CompanionContract):
+    @pytest.fixture
+    def companion(self) -> Companion:
+        return DigestCompanion(look_s=0.05)
+
+    def prepare(self, lab: Lab) -> None:
+        lab.settings.set_methodology("report_interval_hours", "0.01")
+
+
+def test_the_methodology_says_how_often(project: Path) -> None:
     with Lab.open(project) as lab:
-        assert interval_hours(lab) is None
+        assert interval_hours(lab) is None  # never, unless it is asked for
+        lab.settings.set_methodology("report_interval_hours", "0.5")
+        assert interval_hours(lab) == 0.5
+
+
+def test_the_daemon_finds_it(project: Path) -> None:
+    with Lab.open(project) as lab:
+        found = dict(lab.parts("companion"))
+    assert isinstance(found["perpetual-lab/digest"], DigestCompanion)
 
 
 def test_a_held_project_gets_no_digest(project: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perpetual_digest.companion.interval_hours", lambda lab: 1.0)
+    with Lab.open(project) as lab:
+        lab.settings.set_methodology("report_interval_hours", "1")
     stop = threading.Event()
     threading.Timer(0.1, stop.set).start()
     monkeypatch.setenv("PERPETUAL_STATE_DIR", str(project.parent / "of-another-user"))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import jsonschema
@@ -17,8 +19,9 @@ import pytest
 from rich.cells import cell_len
 
 from perpetual import Lab
-from perpetual.api import Event, UsageError
+from perpetual.api import Event, EventKind, Field, RecordKind, UsageError, hookimpl
 from perpetual.cli.app import run
+from perpetual.registry import Registry
 from perpetual.testing.projects import trust_project
 from perpetual.toolkit.agents import AGENT_VARIABLES
 from perpetual_believed.past import believed
@@ -179,6 +182,53 @@ def test_it_names_notes_put_aside_stops_and_tainted_runs(project: Path) -> None:
     assert wrong["stops"][0]["reason"] == "queue_empty"
 
 
+CALLS = RecordKind("call", {
+    "tokens_in": Field("int", "Of the question."), "tokens_out": Field("int", "Of the reply."),
+    "usd": Field("float", "US dollars."),
+}, ledger=True)  # fmt: skip
+SHOWN = RecordKind("shown", {"tokens": Field("int", "Of a context, which is no request.")}, ledger=True)
+
+
+def model_registry() -> Registry:
+    made = ModuleType("model")
+    kinds = [CALLS, SHOWN, EventKind("failing", "subject: it"), EventKind("recovered", "subject: it")]
+    made.perpetual_kinds = hookimpl(lambda: kinds)  # type: ignore[attr-defined]
+    return Registry(extra=[("acme", "model", "1.0", lambda: made)])
+
+
+def test_it_counts_what_ledgers_of_requests_say(project: Path) -> None:
+    with Lab.open(project, registry=model_registry()) as lab:
+        lab.records("model.call").append(tokens_in=7, tokens_out=7, usd=7.0)
+        lab.records("model.shown").append(tokens=1_000_000)
+        seq = lab.feed.last()
+        time.sleep(0.01)
+        since = datetime.now(UTC).isoformat()
+        for _ in range(3):
+            lab.records("model.call").append(tokens_in=1000, tokens_out=20, usd=0.25)
+        lab.budget.debit("one", {"calls": 1, "tokens": 500, "usd": 0.5})
+        lab.feed.emit("model.failing", "a")
+        lab.feed.emit("model.failing", "b")
+        lab.feed.emit("model.recovered", "b")
+        found = digest(lab, since=since)
+    assert found["from_seq"] == seq
+    assert found["cost"]["ledgers"] == [{"ledger": "model.call", "rows": 3, "calls": 3.0, "tokens": 3060, "usd": 0.75}]
+    assert found["cost"]["today"] == {"calls": 1, "tokens": 500, "usd": 0.5}
+    assert found["wrong"]["failing"] == ["model a failing"]
+    text = screen(found)
+    assert "model.call: 3 calls, 3,060 tokens, 0.75 USD" in text
+    assert "booked today for models: 1 calls, 500 tokens, 0.5 usd" in text
+    assert "model a failing" in text
+
+
+def test_it_says_what_the_daemon_waited_for(project: Path) -> None:
+    with Lab.open(project) as lab:
+        for _ in range(2):
+            lab.feed.emit("daemon.waits", "daemon", {"reason": "waiting_for_approval", "explanation": "e1 waits"})
+        found = digest(lab)
+    assert found["wrong"]["waited"] == [{"reason": "waiting_for_approval", "count": 2}]
+    assert "the daemon waited: waiting_for_approval (2 times)" in screen(found)
+
+
 def test_an_empty_span_says_so(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Lab.open(night) as lab:
         last = lab.feed.last()
@@ -271,6 +321,8 @@ def crowded(night: Path) -> Digest:
     found["wrong"]["failures"] = [{**found["wrong"]["failures"][0], "reason": hostile}] * 20
     found["wrong"]["failures_total"] = 40
     found["wrong"]["notes"], found["wrong"]["notes_total"] = [{"path": hostile, "status": "rejected"}] * 20, 22
+    found["wrong"]["failing"] = [hostile] * 3
+    found["cost"]["ledgers"] = [{"ledger": hostile, "rows": 1, "calls": 1.0, "tokens": None, "usd": 2.0}] * 3
     found["wrong"]["services"] = [hostile] * 5
     found["wrong"]["tainted"], found["wrong"]["tainted_total"] = ["r1"] * 20, 90
     found["now"]["runs"] = [{"id": "r1", "experiment_id": "e1", "status": "running", "progress": hostile}] * 20
