@@ -52,28 +52,30 @@ def screen(digest: Digest, *, lines: int = LINES, columns: int = COLUMNS) -> str
     """Returns the digest in so many lines at most, each of so many columns at most."""
     head = fit(_headline(digest, _plain), columns)
     steps = [f"next: {step}" for step in _steps(digest["next"])]
-    parts = _parts(digest, _plain)
-    shown = [len(part.blocks) for part in parts]
-    while len(text := _laid_out(parts, shown, columns)) > lines - 1 - len(steps):
-        # The longest part gives a block up; each keeps one.
-        longest = max(
-            (n for n in range(len(parts)) if shown[n] > 1), key=lambda n: _size(parts[n], shown[n], columns), default=-1
-        )
-        if longest < 0:
-            text = text[: lines - 1 - len(steps)]
-            break
-        shown[longest] -= 1
+    parts, room = _parts(digest, _plain), lines - 1 - len(steps)
+    text = _fitted(parts, room, columns, wraps=True) or _fitted(parts, room, columns, wraps=False) or []
     return "\n".join([head, *text, *steps])
+
+
+def _fitted(parts: Sequence[_Part], room: int, columns: int, *, wraps: bool) -> list[str] | None:
+    """Returns the parts in so many lines; the longest part gives blocks up, and each keeps one. None: it cannot be."""
+    shown = [len(part.blocks) for part in parts]
+    while len(text := _laid_out(parts, shown, columns, wraps=wraps)) > room:
+        sizes = [_size(part, count, columns) if count > 1 else 0 for part, count in zip(parts, shown, strict=True)]
+        if not max(sizes):
+            return None
+        shown[sizes.index(max(sizes))] -= 1
+    return text
 
 
 def _size(part: _Part, shown: int, columns: int) -> int:
     return sum(len(_wrapped(block, columns)) for block in part.blocks[:shown])
 
 
-def _laid_out(parts: Sequence[_Part], shown: Sequence[int], columns: int) -> list[str]:
+def _laid_out(parts: Sequence[_Part], shown: Sequence[int], columns: int, *, wraps: bool) -> list[str]:
     lines = []
     for part, count in zip(parts, shown, strict=True):
-        own = [line for block in part.blocks[:count] for line in _wrapped(block, columns - _MARGIN)]
+        own = [line for block in part.blocks[:count] for line in _wrapped(block, columns - _MARGIN, wraps=wraps)]
         if left := part.left(count):
             own.append(fit(f"and {left} more" + (f": {part.rest}" if part.rest else ""), columns - _MARGIN))
         margins = [part.title.ljust(_MARGIN), *[" " * _MARGIN] * (len(own) - 1)]
@@ -81,8 +83,10 @@ def _laid_out(parts: Sequence[_Part], shown: Sequence[int], columns: int) -> lis
     return lines
 
 
-def _wrapped(block: Sequence[str], columns: int) -> list[str]:
-    """Returns the lines of a block, each broken at most once; what follows its first line stands to the right."""
+def _wrapped(block: Sequence[str], columns: int, *, wraps: bool = True) -> list[str]:
+    """Returns the lines of a block, each broken at most once, or cut; what follows its first line stands further in."""
+    if not wraps:
+        return [fit(" " * _INDENT * (place > 0) + line, columns) for place, line in enumerate(block)]
     lines = []
     for place, line in enumerate(block):
         margin = " " * _INDENT * (place > 0)
@@ -162,6 +166,7 @@ def _parts(digest: Digest, said: Said) -> list[_Part]:
         *_rules_part(digest, said),
         _Part("Cost", _cost(digest["cost"], said)),
         *_wrong_part(digest["wrong"], said),
+        *_loop_part(digest["wrong"], said),
     ]
     return [*(quiet if is_quiet(digest) else past), _waits_part(digest["waits"]), _now_part(digest["now"], said)]
 
@@ -272,12 +277,6 @@ def _wrong_part(wrong: Wrong, said: Said) -> list[_Part]:
     ]
     unlisted = wrong["failures_total"] - len(blocks)
     blocks += [[f"service {said(text)}"] for text in wrong["services"]]
-    if wrong["stops"]:
-        stops = ", ".join(f"{said(item['reason'])}" + _times(item["count"]) for item in wrong["stops"])
-        blocks.append([f"the loop stopped: {stops}"])
-    if wrong["waited"]:
-        waits = ", ".join(f"{said(item['reason'])}" + _times(item["count"]) for item in wrong["waited"])
-        blocks.append([f"the daemon waited: {waits}"])
     blocks += [[said(text)] for text in wrong["failing"]]
     if wrong["tainted_total"]:
         blocks.append([f"{wrong['tainted_total']} tainted, so they weigh nothing: "
@@ -291,6 +290,15 @@ def _wrong_part(wrong: Wrong, said: Said) -> list[_Part]:
     if wrong["proposers"]:
         blocks.append([f"proposers failed: {', '.join(map(said, wrong['proposers'][:_NAMED]))}"])
     return [_Part("Wrong", blocks, "perpetual events", len(blocks) + unlisted)] if blocks else []
+
+
+def _loop_part(wrong: Wrong, said: Said) -> list[_Part]:
+    """Returns why the loop stopped or waited; that is no trouble by itself."""
+    blocks = []
+    for deed, found in (("the loop stopped", wrong["stops"]), ("the daemon waited", wrong["waited"])):
+        if found:
+            blocks.append([f"{deed}: {', '.join(said(item['reason']) + _times(item['count']) for item in found)}"])
+    return [_Part("Loop", blocks, "perpetual events")] if blocks else []
 
 
 def _times(count: int) -> str:

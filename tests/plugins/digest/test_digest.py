@@ -322,6 +322,7 @@ def crowded(night: Path) -> Digest:
     found["wrong"]["failures_total"] = 40
     found["wrong"]["notes"], found["wrong"]["notes_total"] = [{"path": hostile, "status": "rejected"}] * 20, 22
     found["wrong"]["failing"] = [hostile] * 3
+    found["wrong"]["stops"] = found["wrong"]["waited"] = [{"reason": hostile, "count": 3}] * 9
     found["cost"]["ledgers"] = [{"ledger": hostile, "rows": 1, "calls": 1.0, "tokens": None, "usd": 2.0}] * 3
     found["wrong"]["services"] = [hostile] * 5
     found["wrong"]["tainted"], found["wrong"]["tainted_total"] = ["r1"] * 20, 90
@@ -337,7 +338,7 @@ def test_a_screen_is_24_lines_and_says_what_is_left_out(crowded: Digest, columns
     assert max(map(cell_len, lines)) <= columns
     text = "\n".join(lines)
     assert text.replace("\n", "").isprintable()
-    for part in ("Decided", "Moved", "Rules", "Cost", "Wrong", "Waits", "Now"):
+    for part in ("Decided", "Moved", "Rules", "Cost", "Wrong", "Loop", "Waits", "Now"):
         assert f"\n{part}" in text
     assert lines[-1].startswith("next: ")
     if columns >= 80:
