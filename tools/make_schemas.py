@@ -53,6 +53,7 @@ from perpetual_devkit.documents import (
     PluginsSearch,
     Uninstall,
 )
+from perpetual_digest.documents import Digest
 from perpetual_export.documents import Crate, Export
 from perpetual_find.documents import Found
 from perpetual_lineage.documents import Lineage, Rejection
@@ -74,6 +75,7 @@ from perpetual_scorers.documents import (
 )
 from perpetual_scorers.plan_documents import Overturn, Power
 from perpetual_try.documents import Tried, TryPlan
+from perpetual_watch.documents import Watch
 
 FOLDER = Path(__file__).resolve().parent.parent / "plugins" / "perpetual_cli" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -119,6 +121,7 @@ DOCUMENTS: dict[str, Any] = {
     "daemon_status": DaemonStatus,
     "daemon_unit": DaemonUnit,
     "demo": Demo,
+    "digest": readable(Digest),
     "doctor": Doctor,
     "error": Error,
     "event": Event,
@@ -202,6 +205,7 @@ DOCUMENTS: dict[str, Any] = {
     "references": Page[Reference],
     "verification": Verification,
     "version": Version,
+    "watch": readable(Watch),
 }
 
 # An experiment that a dry run would propose has no id yet.
