@@ -11,6 +11,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.lab.experiments.related import Related
+from perpetual.lab.kinds import EXPERIMENT
 from perpetual.lab.ledger.experiments import ExperimentRecords, spec_hash
 from perpetual.loop import cycle
 from perpetual.slots.store import Document, Row, StoreBase
@@ -126,9 +127,9 @@ def _written(lab: Lab, draw: random.Random, like: Mapping[str, Any], edits: floa
             id = f"e{draw.randint(2, count)}" if count > 1 else "e1"
             found = tx.get("experiment", id)
             assert found is not None
-            edited = tx.put("experiment", id, {**_random_row(draw, like, count, 6), "id": id})
+            tx.put("experiment", id, {**_random_row(draw, like, count, 6), "id": id})
             ExperimentRecords(lab.context).alike.keep(tx, at_once=True)
-            ExperimentRecords(lab.context).alike.moved(tx, edited)
+            ExperimentRecords(lab.context).alike.moved(tx, lab.context.need(EXPERIMENT, id))
         else:
             tx.create("experiment", _random_row(draw, like, count, 6))
 
