@@ -30,7 +30,7 @@ class Related:
         return {*self._those_naming("baseline", id).values()}
 
     def bearing_on(self, hypothesis_ids: Iterable[str]) -> list[ExperimentRow]:
-        """Returns the hypotheses' experiments and their baselines, with what stands in for those or is like them."""
+        """Returns the hypotheses' experiments and their baselines, with their stand-ins and experiments like them."""
         store, alike = self._ctx.store, ExperimentRecords(self._ctx).alike
         found = {item.id: item for id in hypothesis_ids for item in store.find(EXPERIMENT, hypothesis_id=id)}
         for id in {item.body["design"]["baseline"] for item in found.values()} - found.keys():
