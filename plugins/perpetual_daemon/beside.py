@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ __all__ = ["Beside"]
 
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 2.0, 300.0
 _GRACE_S = 5.0
+_MOST_CHARS = 300  # of what one says is wrong
 
 
 class Beside:
@@ -61,13 +63,18 @@ class Beside:
                 why = f"trouble: {type(problem).__name__}: {problem}"
             if why:
                 found[name] = why
-        return found
+        return {name: _line(why) for name, why in found.items()}
+
+    def ask_end(self) -> None:
+        """Asks all to end."""
+        self._stop.set()
 
     def close(self) -> None:
-        """Asks all to end and waits for them, for a few seconds."""
-        self._stop.set()
+        """Asks all to end and waits for them together, for a few seconds."""
+        self.ask_end()
+        deadline = time.monotonic() + _GRACE_S
         for thread in self._threads.values():
-            thread.join(_GRACE_S)
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _run(
         self, name: str, part: Companion, before: threading.Thread | None, stop: threading.Event, failed: dict[str, str]
@@ -82,7 +89,12 @@ class Beside:
                     failed.pop(name, None)
                     part.run(lab, stop)
                 return  # it has nothing more to do
-            except Exception as problem:  # noqa: BLE001 - the loop goes on without it
+            except BaseException as problem:  # noqa: BLE001 - the loop goes on without it
                 failed[name] = f"{type(problem).__name__}: {problem}"
                 stop.wait(wait_s)
                 wait_s = min(_LONGEST_RETRY_S, 2 * wait_s)
+
+
+def _line(text: object) -> str:
+    """Returns the first line of a text, cut: what a foreign part says goes into a file of bounded size."""
+    return (str(text).strip().splitlines() or [""])[0][:_MOST_CHARS]

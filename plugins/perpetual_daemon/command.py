@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,7 @@ __all__ = ["daemon"]
 _NO_THINKER = "none"
 _FOLLOW_S = 0.5
 _MOST_SHOWN = 8  # ids in a line
+_MOST_BYTES = 16 * 1024 * 1024  # of a log; the daemon begins a new one before
 _NEXT = {
     "all_decided": ["perpetual report", "perpetual hypotheses add"],
     "queue_empty": ["perpetual status", "perpetual propose"],
@@ -201,21 +201,16 @@ def logs(cli: CliContext, lines: int, follow: bool) -> None:
     from perpetual_daemon.daemon import log_path
 
     path = log_path(cli.lab)
-    found = _log_lines(path)
+    found, place = _read_log(path)
     if follow:
         cli.goes_on()
-    for item in deque(found, maxlen=lines):
+    for item in found[-lines:]:
         _show_line(cli, item)
-    seen = confined.look(path)
-    place = 0 if seen is None else seen.st_size
     while follow:
         time.sleep(_FOLLOW_S)
-        seen = confined.look(path)
-        if seen is not None and seen.st_size != place:
-            start = place if seen.st_size > place else 0
-            for item in _log_lines(path, start):
-                _show_line(cli, item)
-            place = seen.st_size
+        found, place = _read_log(path, place)
+        for item in found:
+            _show_line(cli, item)
 
 
 @daemon.command()
@@ -307,44 +302,63 @@ def _show_status(cli: CliContext) -> None:
     if is_kept:
         about = keeper["reason"] or (keeper["health"]["detail"] if keeper["health"] else "")
         words.append(f"keeper {keeper['state']}: {printable(about)}".rstrip(": "))
-    last = deque(_log_lines(document["log"]), maxlen=1)
-    if last and now["pid"] is None:
-        words.append(f"  last: {_line_words(last[0])}")
+    last, _ = _read_log(document["log"]) if now["pid"] is None else ([], 0)
+    if last:
+        words.append(f"  last: {_line_words(last[-1])}")
     cli.answer("daemon_status", {**document}, "\n".join(words))
 
 
-def _log_lines(path: str, start: int = 0) -> Iterator[dict[str, object]]:
-    """Yields what was written from the byte `start` on; a line that was cut off is left out."""
-    if confined.look(path) is None:
-        return
-    descriptor = confined.open_file(path, os.O_RDONLY)
-    with os.fdopen(descriptor, "rb") as file:
-        file.seek(start)
-        for text in file:
-            try:
-                found = json.loads(text)
-            except ValueError:
-                continue
-            if isinstance(found, dict):
-                yield found
+def _read_log(path: str, start: int = 0) -> tuple[list[dict[str, object]], int]:
+    """Returns the whole lines from the byte `start` on, or from 0 in a shorter file, and where the next one begins.
+
+    Of a file that has outgrown every log of a daemon, only the end is read.
+    """
+    seen = confined.look(path)
+    if seen is None:
+        return [], 0
+    if seen.st_size < start:
+        start = 0
+    if seen.st_size == start:
+        return [], start
+    with os.fdopen(confined.open_file(path, os.O_RDONLY), "rb") as file:
+        start = file.seek(max(start, seen.st_size - _MOST_BYTES))
+        whole, _, _ = file.read(_MOST_BYTES).rpartition(b"\n")
+    if not whole:
+        return [], start
+    found: list[dict[str, object]] = []
+    for text in whole.split(b"\n"):
+        try:
+            item = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(item, dict):
+            found.append(item)
+    return found, start + len(whole) + 1
 
 
 def _show_line(cli: CliContext, item: dict[str, object]) -> None:
     if cli.as_json:
-        cli.write(json.dumps({"schema": "perpetual.daemon_log/1", **item}))
+        cli.write(json.dumps({**item, "schema": "perpetual.daemon_log/1"}))
     else:
         click.echo(_line_words(item))
 
 
 def _line_words(item: dict[str, object]) -> str:
     """Returns a line of the log as people read it."""
-    when = item.get("time")
-    moment = shown_time(iso(datetime.fromtimestamp(when, UTC))) if isinstance(when, float) else "-"
     if "error" in item:
-        return f"{moment} error: {printable(item['error'])}; again in {item.get('retry_s')} s"
-    if "cycle" in item:
-        return f"{moment} {printable(_words(item))}"
-    return f"{moment} ended: {item.get('reason')} ({printable(item.get('explanation'))})"
+        said = f"error: {item['error']}; again in {item.get('retry_s')} s"
+    elif "cycle" in item:
+        said = _words(item)
+    else:
+        said = f"ended: {item.get('reason')} ({item.get('explanation')})"
+    return f"{_moment(item.get('time'))} {printable(said)}"
+
+
+def _moment(when: object) -> str:
+    try:
+        return shown_time(iso(datetime.fromtimestamp(when, UTC))) if isinstance(when, float) else "-"
+    except (ValueError, OverflowError, OSError):  # no time of a calendar
+        return "-"
 
 
 def _is_worth_a_line(document: DaemonCycle) -> bool:

@@ -22,9 +22,12 @@ from typing import TYPE_CHECKING
 
 from perpetual import Lab
 from perpetual.api import ConfigError, Finding, PerpetualError, Service, TransientError
-from perpetual.loop import Cycle
+from perpetual.loop import EXITS, Cycle
 from perpetual.toolkit import confined
+from perpetual.toolkit.contained import contained
+from perpetual.toolkit.units import posix_of
 from perpetual_daemon.beside import Beside
+from perpetual_daemon.strategy import DefaultLoop
 from perpetual_daemon.wakes import QueueLock, Wakes, files_of
 
 if TYPE_CHECKING:
@@ -40,10 +43,12 @@ WAITED_FOR = "waiting_for_approval"
 # What a change of the record can end. After the other reasons a person is to look before anything is started again.
 PASSING = ("all_decided", "queue_empty", "budget_exhausted", WAITED_FOR)
 _SWEEP_S = 60.0  # between two looks where nothing wakes: a supervisor may be killed, a disk may have room again
+_SHORTEST_PAUSE_S = 0.5  # where a strategy names a moment that is over
 _LONGEST_PAUSE_S = 3600.0  # the clock may be set
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 60.0
 _LARGEST_LOG_BYTES = 10 * 1024 * 1024
 _LOG = "daemon.jsonl"
+_OTHER_LOOP = "mend its plugin, or: perpetual config set slots.loop default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +112,13 @@ class Daemon(Service):
             closing.callback(wakes.close)
             self._beside = Beside(current.lab, current.another)
             closing.callback(self._beside.close)
-            threading.Thread(target=_wake_at_stop, args=(stop, wakes), daemon=True).start()
-            self.end = self._turns(current, stop, queue, wakes)
+            threading.Thread(target=self._heed_stop, args=(stop, wakes), daemon=True).start()
+            try:
+                self.end = self._turns(current, stop, queue, wakes)
+            except Exception as problem:
+                words = f"{type(problem).__name__}: {getattr(problem, 'message', problem)}"
+                self._log(lab, {"reason": "failed", "explanation": words, "cycles": self._number})
+                raise
             self._log(lab, {"reason": self.end.reason, "explanation": self.end.explanation, "cycles": self.end.cycles})
 
     def health(self, lab: Lab) -> Finding:
@@ -118,6 +128,14 @@ class Daemon(Service):
         return Finding(
             self._is_well and not trouble, "; ".join(words), None if self._is_well else "perpetual daemon logs"
         )
+
+    def _heed_stop(self, stop: StopSignal, wakes: Wakes) -> None:
+        """Ends the sleep at the stop, and the companions: one that holds the record would hold up the turn."""
+        while not stop.wait(5.0) and not wakes.is_over:
+            pass
+        if self._beside is not None:
+            self._beside.ask_end()
+        wakes.wake()
 
     def _turns(self, current: _Current, stop: StopSignal, queue: QueueLock, wakes: Wakes) -> End:
         failures = 0
@@ -134,6 +152,9 @@ class Daemon(Service):
                 queue.clear()
                 seen = current.lab.feed.last()
                 done = self._turn(current.lab)
+                self._note_waits(current.lab, done)
+                last = current.lab.feed.last()  # before it is asked what has changed: what comes later wakes
+                is_outdated = self._is_outdated(current.lab, seen)
                 failures = 0
             except (TransientError, ConfigError, OSError) as problem:
                 failures += 1
@@ -147,13 +168,26 @@ class Daemon(Service):
                 return End(done.reason, done.explanation or "", self._number)
             if self.settings.max_cycles is not None and self._number >= self.settings.max_cycles:
                 return self._stopped(current.lab, "max_cycles", f"{self._number} cycles were asked for")
-            if not self._is_outdated(current.lab, seen):
-                wakes.sleep(self._pause_s(done), current.lab.feed.last())
+            if not is_outdated:
+                wakes.sleep(self._pause_s(done), last)
 
     def _turn(self, lab: Lab) -> Cycle:
+        name = lab.config.chosen(lab.registry.slot("loop"))
         strategy: LoopStrategy = lab.part("loop")
         number = self._number + 1
-        done = strategy.turn(lab, number=number, waits_on=self.settings.waits_on)
+        try:
+            with contained():
+                done = strategy.turn(lab, number=number, waits_on=self.settings.waits_on)
+        except (PerpetualError, OSError):
+            raise
+        except Exception as problem:
+            if isinstance(strategy, DefaultLoop):
+                raise
+            raise PerpetualError(f"the loop strategy {name} failed: {type(problem).__name__}: {problem}",
+                                 hint=_OTHER_LOOP) from problem  # fmt: skip
+        wrong = _wrong_in(done)
+        if wrong is not None:
+            raise PerpetualError(f"the loop strategy {name} answered {wrong}", hint=_OTHER_LOOP)
         self._number = number  # a turn that failed is not counted
         return replace(done, cycle=number)
 
@@ -165,14 +199,11 @@ class Daemon(Service):
         """Returns how long to sleep after a turn where nothing wakes: the interval, a little varied."""
         pause_s = self.settings.interval_s * random.uniform(0.9, 1.1)
         if done.resumes_at is not None:
-            from perpetual.toolkit.units import posix_of
-
-            pause_s = min(pause_s, max(0.0, posix_of(done.resumes_at) - time.time()))
+            pause_s = min(pause_s, max(_SHORTEST_PAUSE_S, posix_of(done.resumes_at) - time.time()))
         return min(pause_s, _LONGEST_PAUSE_S)
 
-    def _tell(self, lab: Lab, done: Cycle) -> None:
-        """Writes the turn down, and says once what the daemon waits for."""
-        self._is_well = True
+    def _note_waits(self, lab: Lab, done: Cycle) -> None:
+        """Says once what the daemon waits for."""
         waits = None if done.reason is None else (done.reason, done.explanation or "")
         if waits is None and done.paused is not None:
             waits = ("paused", done.paused)
@@ -183,6 +214,10 @@ class Daemon(Service):
         ):
             lab.feed.emit("daemon.waits", "loop", {"reason": waits[0], "explanation": waits[1]})
         self._waits = waits
+
+    def _tell(self, lab: Lab, done: Cycle) -> None:
+        """Writes the turn down and reports it."""
+        self._is_well, waits = True, self._waits
         self._words = f"cycle {done.cycle}" + ("" if waits is None else f", waits: {waits[0]} ({waits[1]})")
         if _is_news(done) or waits is not None:
             self._log(lab, {**line_of(done)})
@@ -273,10 +308,17 @@ def _warm(open_lab: Callable[[], Lab]) -> None:
         return  # the note that is written meets it, and says so
 
 
-def _wake_at_stop(stop: StopSignal, wakes: Wakes) -> None:
-    while not stop.wait(5.0) and not wakes.is_over:
-        pass
-    wakes.wake()
+def _wrong_in(done: object) -> str | None:
+    """Returns what is wrong with a strategy's answer, or None."""
+    if not isinstance(done, Cycle):
+        return f"{type(done).__name__}, and not a Cycle"
+    if done.reason is not None and done.reason not in EXITS:
+        return f"the reason {done.reason!r}, which is none of {', '.join(EXITS)}"
+    try:
+        posix_of(done.resumes_at) if done.resumes_at is not None else None
+    except (AttributeError, TypeError, ValueError):
+        return f"resumes_at {done.resumes_at!r}, which is no time"
+    return None
 
 
 def _is_news(done: Cycle) -> bool:

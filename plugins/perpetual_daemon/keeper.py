@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import StopSignal
 
-__all__ = ["ARGUMENTS", "NAME", "Keeper", "arguments", "build"]
+__all__ = ["ARGUMENTS", "NAME", "Keeper", "arguments", "build", "reasoned"]
 
 NAME = "daemon-keeper"
 ARGUMENTS = "PERPETUAL_DAEMON_ARGUMENTS"  # a JSON list: what the daemon's command line is to hold
@@ -53,6 +53,7 @@ class Keeper(Service):
     def __init__(self, words: Sequence[str]) -> None:
         """`words` are the arguments of `perpetual daemon`."""
         self._words = [*words]
+        self._reasoned = reasoned(words)
         self._said = "starting"
         self._is_well = True
 
@@ -68,7 +69,7 @@ class Keeper(Service):
             process = self._start(lab)
             self._said, self._is_well = f"process {process.pid} runs the daemon", True
             code = self._watch(process, stop)
-            if code is None or code in _REASONED:
+            if code is None or code in self._reasoned:
                 return
             if code == _CONFLICT:
                 raise PerpetualError("another daemon runs for this project", hint="perpetual daemon status")
@@ -102,7 +103,13 @@ class Keeper(Service):
         return process.returncode
 
 
-_REASONED = frozenset(EXITS.values())
+def reasoned(words: Sequence[str]) -> frozenset[int]:
+    """Returns the exit statuses of a daemon that ended for good, given its arguments.
+
+    3 is also that of what passes, such as a record that another process holds, unless a thinker is asked for.
+    """
+    codes = frozenset(EXITS.values())
+    return codes if "--require-llm" in words else codes - {EXITS["harness_down"]}
 
 
 def build(options: Mapping[str, object]) -> Keeper:

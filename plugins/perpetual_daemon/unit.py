@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perpetual.api import PerpetualError, UsageError
-from perpetual.loop import EXITS
 from perpetual.toolkit.atomic import write_atomic
+from perpetual_daemon.keeper import reasoned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,15 +52,18 @@ def unit_of(lab: Lab, words: Sequence[str]) -> Unit:
     if sys.platform == "darwin":
         return _agent(name, root, command)
     if sys.platform == "linux":
-        return _systemd(name, root, command)
+        return _systemd(name, root, command, words)
     raise UsageError("only systemd and launchd are known", hint="perpetual daemon --detach runs it without either")
 
 
-def _systemd(name: str, root: str, command: Sequence[str]) -> Unit:
+def _systemd(name: str, root: str, command: Sequence[str], words: Sequence[str]) -> Unit:
+    if root.endswith("\\") or root != root.strip():  # which the lines of a unit have no way to hold
+        raise UsageError(f"a unit cannot hold a path that ends in a backslash or a space: {root!r}",
+                         hint="rename the folder, or: perpetual daemon --detach")  # fmt: skip
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     # A reason that a person is to look at does not start it again; a crash does. Runs are children of their own
     # supervisors and go on when the daemon ends, so only its own process is signalled.
-    final = " ".join(str(code) for code in sorted({*EXITS.values(), _CONFLICT, _USAGE} - {0}))
+    final = " ".join(str(code) for code in sorted({*reasoned(words), _CONFLICT, _USAGE} - {0}))
     text = f"""\
 [Unit]
 Description=Perpetual daemon of {_percent(root)}

@@ -136,8 +136,9 @@ class Wakes:
         """Has the threads end within seconds."""
         self.is_over = True
         self.wake()
+        deadline = time.monotonic() + _GRACE_S
         for thread in self._threads:
-            thread.join(_GRACE_S)
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _listen(self, work: Callable[[Lab], None]) -> None:
         """Runs `work` until the end, with a lab that is opened anew after each error."""
@@ -150,7 +151,8 @@ class Wakes:
 
     def _hear_record(self, lab: Lab) -> None:
         """Wakes on an event of another process or of a companion, and on a changed file of the configuration."""
-        since, files = lab.feed.last(), files_of(lab)
+        # From what the loop has looked at: this lab may have been opened anew, after an error or a migration.
+        since, files = self._seen or lab.feed.last(), files_of(lab)
         while not self.is_over:
             lab.feed.wait(since, timeout_s=_SLICE_S)
             if (present := files_of(lab)) != files:

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from perpetual import Lab
-from perpetual.api import PerpetualError, UsageError
+from perpetual.api import PerpetualError, TransientError, UsageError
+from perpetual.loop import EXITS
 from perpetual_daemon import unit as units
+from perpetual_daemon.keeper import reasoned
 
 
 def _lab(folder: Path) -> Lab:
@@ -30,6 +32,20 @@ def test_the_command_line_is_read_as_it_was_meant(tmp_path: Path, name: str) -> 
         root = str(lab.root)
     assert words == [sys.executable, "-P", "-m", "perpetual", "--project", root, "daemon", "--stay"]
     assert made.path.suffix == ".service"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
+@pytest.mark.parametrize("name", ["back\\", "space "])
+def test_a_path_that_a_unit_cannot_hold_is_refused(tmp_path: Path, name: str) -> None:
+    with _lab(tmp_path / name) as lab, pytest.raises(UsageError, match="a unit cannot hold"):
+        units.unit_of(lab, [])
+
+
+def test_what_passes_does_not_end_it(tmp_path: Path) -> None:
+    transient = EXITS["harness_down"]
+    assert transient == TransientError.exit
+    assert transient not in reasoned(["--stay"])
+    assert transient in reasoned(["--stay", "--require-llm"])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
@@ -51,7 +67,7 @@ def test_it_starts_again_after_a_crash_alone(tmp_path: Path, monkeypatch: pytest
     with _lab(tmp_path / "project") as lab:
         text = units.unit_of(lab, ["--stay"]).text
     assert "Restart=on-failure" in text
-    assert "RestartPreventExitStatus=2 3 4 6 7 8 9" in text
+    assert "RestartPreventExitStatus=2 4 6 7 8 9" in text
     assert "KillMode=process" in text  # runs go on
 
 

@@ -1,0 +1,197 @@
+"""A daemon among bad neighbours: hostile logs, companions that misbehave, strategies that answer nonsense."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from perpetual import Lab
+from perpetual.api import PerpetualError
+from perpetual.cli.app import run
+from perpetual_daemon.beside import Beside
+from perpetual_daemon.daemon import Daemon, Settings, log_path
+from tests.support import LONG_S, until
+
+PLUGIN = """
+from perpetual.api import Provider, hookimpl
+
+@hookimpl(optionalhook=True)
+def perpetual_companions():
+    return [Provider("companion", name, f"acme_parts:{name}", "bad", requires=("daemon",)) for name in COMPANIONS]
+
+@hookimpl(optionalhook=True)
+def perpetual_loops():
+    return [Provider("loop", "odd", "acme_parts:odd", "odd", requires=("daemon",))]
+"""
+PARTS = """
+import os
+from dataclasses import replace
+from pathlib import Path
+from perpetual_daemon.companion import Companion
+from perpetual_daemon.strategy import DefaultLoop, LoopStrategy
+
+class interrupted(Companion):
+    def __init__(self, options): ...
+    def run(self, lab, stop):
+        raise KeyboardInterrupt
+
+class wordy(interrupted):
+    def run(self, lab, stop):
+        stop.wait()
+    def trouble(self):
+        return "no licence " + "x" * 300000 + chr(10) + "second line"
+
+class holding(interrupted):
+    def run(self, lab, stop):
+        with lab.together():
+            Path(lab.root, "held").touch()
+            stop.wait()
+
+class odd(LoopStrategy):
+    def __init__(self, options): ...
+    def turn(self, lab, *, number, waits_on=()):
+        mode = os.environ["ACME_TURN"]
+        if mode == "raises":
+            raise LookupError("gone")
+        done = DefaultLoop().turn(lab, number=number, waits_on=("queue_empty",))
+        if mode == "reason":
+            return replace(done, reason="because", explanation="so")
+        if mode == "time":
+            return replace(done, reason=None, paused="rest", resumes_at="tomorrow")
+        if mode == "past":
+            return replace(done, reason=None, paused="rest", resumes_at="2001-01-01T00:00:00.000Z")
+        return None
+"""
+Bringer = Callable[..., None]
+
+
+@pytest.fixture
+def bring(install: Callable[..., None]) -> Bringer:
+    """Installs a plugin with these companions, and the strategy `odd`."""
+
+    def put(*companions: str) -> None:
+        install("acme-parts", "acme_parts", PARTS + f"COMPANIONS = {companions!r}\n" + PLUGIN)
+
+    return put
+
+
+@pytest.fixture
+def lab(project: Path) -> Iterator[Lab]:
+    with Lab.open(project) as opened:
+        yield opened
+
+
+HOSTILE = {
+    "escapes": '{"time": 1.0, "reason": "\\u001b[31mred\\u001b]0;title\\u0007", "explanation": "x"}',
+    "escapes in a number": '{"time": 1.0, "error": "x", "retry_s": "\\u001b[2J"}',
+    "a time of no calendar": '{"time": 1e300, "error": "x"}',
+    "no number": '{"time": NaN, "error": "x"}',
+    "deep": "[" * 200_000,
+    "lists of anything": '{"time": 1.0, "cycle": 1, "done": [[1], {"a": 1}], "reason": "\\ud800"}',
+}
+
+
+@pytest.mark.parametrize("line", HOSTILE.values(), ids=[*HOSTILE])
+def test_a_hostile_log_is_shown_harmlessly(lab: Lab, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(log_path(lab))
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(line + '\n{"time": 2.0, "error": "the next line", "retry_s": 1.0}\n', "utf-8")
+    for words in (["daemon", "logs"], ["daemon", "status"]):
+        assert run(words) == 0
+        shown = capsys.readouterr().out
+        assert "the next line" in shown
+        assert not {"\x1b", "\x07"} & {*shown}
+
+
+def test_a_line_of_the_log_does_not_choose_its_schema(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(log_path(lab))
+    path.parent.mkdir(exist_ok=True)
+    path.write_text('{"schema": "evil/9", "time": 1.0, "cycle": 1}\n', "utf-8")
+    assert run(["daemon", "logs", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["schema"] == "perpetual.daemon_log/1"
+
+
+def test_of_a_huge_log_the_end_is_read(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(log_path(lab))
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    os.truncate(path, 1 << 34)  # sparse
+    with path.open("ab") as file:
+        file.write(b'\n{"time": 2.0, "error": "the end", "retry_s": 1.0}\n')
+    assert run(["daemon", "logs"]) == 0
+    assert "the end" in capsys.readouterr().out
+
+
+def test_what_companions_say_is_one_short_line(lab: Lab, bring: Bringer) -> None:
+    bring("interrupted", "wordy")
+    with Lab.open(lab.root) as fresh:
+        beside = Beside(fresh, lambda actor: Lab.open(lab.root, actor=actor))
+        try:
+            until(lambda: len(beside.troubles()) == 2, f"{beside.troubles()}")
+            found = beside.troubles()
+        finally:
+            beside.close()
+    assert "KeyboardInterrupt" in found["acme-parts/interrupted"]
+    assert found["acme-parts/wordy"].startswith("no licence")
+    assert all(len(said) <= 300 and "\n" not in said for said in found.values())
+
+
+@pytest.mark.slow
+def test_a_companion_that_holds_the_record_does_not_hold_up_the_stop(project: Path, bring: Bringer) -> None:
+    bring("holding")
+    stop, service = threading.Event(), Daemon(Settings(stays=True))
+
+    def serve() -> None:
+        with Lab.open(project) as own:
+            service.run(own, stop)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    until((project / "held").exists)
+    stop.set()
+    thread.join(20.0)  # less than the 30 s that a turn would wait for the record
+    assert not thread.is_alive()
+    assert service.end is not None
+    assert service.end.reason == "stop_requested"
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ("raises", "failed: LookupError: gone"),
+        ("none", "answered NoneType"),
+        ("reason", "answered the reason 'because'"),
+        ("time", "answered resumes_at 'tomorrow'"),
+    ],
+)
+def test_a_strategy_that_fails_is_named(
+    lab: Lab, bring: Bringer, monkeypatch: pytest.MonkeyPatch, mode: str, said: str
+) -> None:
+    bring()
+    monkeypatch.setenv("ACME_TURN", mode)
+    lab.settings.set_config("slots.loop", "odd")
+    with Lab.open(lab.root) as fresh, pytest.raises(PerpetualError, match=said) as caught:
+        Daemon(Settings(stays=True)).run(fresh, threading.Event())
+    assert "the loop strategy odd" in caught.value.message
+    last = json.loads(Path(log_path(lab)).read_text("utf-8").splitlines()[-1])
+    assert last["reason"] == "failed"
+    assert caught.value.message in last["explanation"]
+
+
+@pytest.mark.slow
+def test_a_strategy_that_resumes_in_the_past_does_not_spin(
+    lab: Lab, bring: Bringer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bring()
+    monkeypatch.setenv("ACME_TURN", "past")
+    lab.settings.set_config("slots.loop", "odd")
+    with Lab.open(lab.root) as fresh:
+        Daemon(Settings(stays=True, max_cycles=2)).run(fresh, threading.Event())
+    first, second = (json.loads(line)["time"] for line in Path(log_path(lab)).read_text("utf-8").splitlines()[:2])
+    assert second - first >= 0.4
+    assert second - first < LONG_S
