@@ -84,6 +84,7 @@ class Beside:
             before.join()  # never two of one name at once
         wait_s = _FIRST_RETRY_S
         while not stop.is_set():
+            began = time.monotonic()
             try:
                 with self._open(f"loop:{name}") as lab, contained():
                     failed.pop(name, None)
@@ -91,6 +92,7 @@ class Beside:
                 return  # it has nothing more to do
             except BaseException as problem:  # noqa: BLE001 - the loop goes on without it
                 failed[name] = f"{type(problem).__name__}: {problem}"
+                wait_s = _FIRST_RETRY_S if time.monotonic() - began > _LONGEST_RETRY_S else wait_s
                 stop.wait(wait_s)
                 wait_s = min(_LONGEST_RETRY_S, 2 * wait_s)
 

@@ -48,6 +48,7 @@ _LONGEST_PAUSE_S = 3600.0  # the clock may be set
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 60.0
 _LARGEST_LOG_BYTES = 10 * 1024 * 1024
 _LOG = "daemon.jsonl"
+_NOT_WRITTEN = "not_written"  # the code of what a store says of a disk without room
 _OTHER_LOOP = "mend its plugin, or: perpetual config set slots.loop default"
 
 
@@ -156,7 +157,9 @@ class Daemon(Service):
                 last = current.lab.feed.last()  # before it is asked what has changed: what comes later wakes
                 is_outdated = self._is_outdated(current.lab, seen)
                 failures = 0
-            except (TransientError, ConfigError, OSError) as problem:
+            except (PerpetualError, OSError) as problem:
+                if not _passes(problem):
+                    raise
                 failures += 1
                 wakes.sleep(self._failed(current.lab, problem, failures), 0)
                 continue
@@ -228,7 +231,8 @@ class Daemon(Service):
         """Says what failed; returns the seconds until the next attempt."""
         message = str(getattr(problem, "message", problem)) or type(problem).__name__
         self._is_well, self._words = False, f"cannot go on now: {message}"
-        wait_s = min(_LONGEST_RETRY_S, _FIRST_RETRY_S * 2.0 ** (failures - 1)) * random.uniform(0.5, 1.0)
+        doublings = min(failures - 1, 10)  # a float overflows after a night of failures
+        wait_s = min(_LONGEST_RETRY_S, _FIRST_RETRY_S * 2.0**doublings) * random.uniform(0.5, 1.0)
         self._log(lab, {"error": message, "failures": failures, "retry_s": round(wait_s, 1)})
         return wait_s
 
@@ -306,6 +310,11 @@ def _warm(open_lab: Callable[[], Lab]) -> None:
             lab.memory.scan("A run has ended.")
     except (PerpetualError, OSError):
         return  # the note that is written meets it, and says so
+
+
+def _passes(problem: PerpetualError | OSError) -> bool:
+    """Returns whether a turn may be tried again: a lock, a file that a person mends, a disk that is full."""
+    return isinstance(problem, TransientError | ConfigError | OSError) or problem.code == _NOT_WRITTEN
 
 
 def _wrong_in(done: object) -> str | None:

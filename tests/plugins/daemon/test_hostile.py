@@ -15,6 +15,7 @@ from perpetual.api import PerpetualError
 from perpetual.cli.app import run
 from perpetual_daemon.beside import Beside
 from perpetual_daemon.daemon import Daemon, Settings, log_path
+from perpetual_daemon.wakes import Wakes
 from tests.support import LONG_S, until
 
 PLUGIN = """
@@ -32,6 +33,7 @@ PARTS = """
 import os
 from dataclasses import replace
 from pathlib import Path
+from perpetual.api import PerpetualError
 from perpetual_daemon.companion import Companion
 from perpetual_daemon.strategy import DefaultLoop, LoopStrategy
 
@@ -58,6 +60,11 @@ class odd(LoopStrategy):
         mode = os.environ["ACME_TURN"]
         if mode == "raises":
             raise LookupError("gone")
+        if mode.startswith("not yet"):
+            self.calls = getattr(odd, "calls", 0) + 1
+            odd.calls = self.calls
+            if self.calls <= int(mode.split()[2]):
+                raise PerpetualError("no space left", code=mode.split()[3])
         done = DefaultLoop().turn(lab, number=number, waits_on=("queue_empty",))
         if mode == "reason":
             return replace(done, reason="because", explanation="so")
@@ -195,3 +202,19 @@ def test_a_strategy_that_resumes_in_the_past_does_not_spin(
     first, second = (json.loads(line)["time"] for line in Path(log_path(lab)).read_text("utf-8").splitlines()[:2])
     assert second - first >= 0.4
     assert second - first < LONG_S
+
+
+@pytest.mark.parametrize("failures", [2, pytest.param(1100, marks=pytest.mark.slow)])
+def test_a_disk_that_is_full_for_a_night_ends_nothing(
+    lab: Lab, bring: Bringer, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    bring()
+    monkeypatch.setattr(Wakes, "sleep", lambda *_: None)
+    monkeypatch.setenv("ACME_TURN", f"not yet {failures} not_written")
+    lab.settings.set_config("slots.loop", "odd")
+    service = Daemon(Settings(max_cycles=1))
+    with Lab.open(lab.root) as fresh, pytest.raises(PerpetualError, match="NoneType"):
+        service.run(fresh, threading.Event())
+    lines = [json.loads(line) for line in Path(log_path(lab)).read_text("utf-8").splitlines()]
+    assert [line["failures"] for line in lines[:-1]] == [*range(1, failures + 1)]
+    assert all(0.0 < line["retry_s"] <= 60.0 for line in lines[:-1])
