@@ -110,6 +110,7 @@ def _serve(cli: CliContext, settings: Settings) -> int:
     from perpetual_daemon.daemon import Daemon, line_of
 
     lab = cli.lab
+    lab.services.allows("starting the service daemon")
     _refuse_second(lab)
     cli.goes_on()
 

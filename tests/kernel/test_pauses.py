@@ -268,7 +268,7 @@ def test_what_was_used_beyond_its_booking_counts(lab: Lab) -> None:
 
 
 def test_what_is_no_request_is_refused(lab: Lab) -> None:
-    for uses in ({"dollars": 1.0}, {"run_hours": 1.0}, {"calls": -1}, {"tokens": float("nan")}):
+    for uses in ({"dollars": 1.0}, {"run_hours": 1.0}, {"calls": -1}, {"tokens": float("nan")}, {"tokens": 1e308}):
         with pytest.raises(UsageError):
             lab.budget.debit("ask-1", uses)
         with pytest.raises(UsageError):

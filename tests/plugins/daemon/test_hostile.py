@@ -218,3 +218,11 @@ def test_a_disk_that_is_full_for_a_night_ends_nothing(
     lines = [json.loads(line) for line in Path(log_path(lab)).read_text("utf-8").splitlines()]
     assert [line["failures"] for line in lines[:-1]] == [*range(1, failures + 1)]
     assert all(0.0 < line["retry_s"] <= 60.0 for line in lines[:-1])
+
+
+def test_an_agent_is_refused_before_anything_is_said(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CLAUDECODE", "1")
+    assert run(["daemon"]) == 4
+    assert "turns the loop" not in capsys.readouterr().err
