@@ -43,7 +43,7 @@ WAITED_FOR = "waiting_for_approval"
 # What a change of the record can end. After the other reasons a person is to look before anything is started again.
 PASSING = ("all_decided", "queue_empty", "budget_exhausted", WAITED_FOR)
 _SWEEP_S = 60.0  # between two looks where nothing wakes: a supervisor may be killed, a disk may have room again
-_SHORTEST_PAUSE_S = 0.5  # where a strategy names a moment that is over
+_SHORTEST_PAUSE_S = 0.5  # also with --interval 0, and where a strategy names a moment that is over
 _LONGEST_PAUSE_S = 3600.0  # the clock may be set
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 60.0
 _LARGEST_LOG_BYTES = 10 * 1024 * 1024
@@ -148,6 +148,8 @@ class Daemon(Service):
                 return self._stopped(current.lab, "harness_down", missing)
             try:
                 if current.renew() and self._beside is not None:
+                    if "companion" not in current.lab.registry.slots:
+                        return self._stopped(current.lab, "stop_requested", "the plugin daemon was disabled")
                     self._beside.renew(current.lab)
                 queue.take()
                 queue.clear()
@@ -202,8 +204,8 @@ class Daemon(Service):
         """Returns how long to sleep after a turn where nothing wakes: the interval, a little varied."""
         pause_s = self.settings.interval_s * random.uniform(0.9, 1.1)
         if done.resumes_at is not None:
-            pause_s = min(pause_s, max(_SHORTEST_PAUSE_S, posix_of(done.resumes_at) - time.time()))
-        return min(pause_s, _LONGEST_PAUSE_S)
+            pause_s = min(pause_s, posix_of(done.resumes_at) - time.time())
+        return min(max(pause_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S)
 
     def _note_waits(self, lab: Lab, done: Cycle) -> None:
         """Says once what the daemon waits for."""

@@ -30,7 +30,7 @@ ARGUMENTS = "PERPETUAL_DAEMON_ARGUMENTS"  # a JSON list: what the daemon's comma
 _USUAL = '["--stay"]'
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 60.0
 _WELL_S = 60.0  # a daemon that ran so long had not failed to start
-_LOOK_S = 0.25
+_LOOK_S = 1.0  # at a process that has ended; a stop is heard of at once
 _GRACE_S = 8.0
 _CONFLICT = 6  # another daemon runs
 
@@ -74,7 +74,9 @@ class Keeper(Service):
             if code == _CONFLICT:
                 raise PerpetualError("another daemon runs for this project", hint="perpetual daemon status")
             if code == 2:
-                raise PerpetualError("the daemon did not take its arguments", hint="perpetual daemon logs")
+                raise PerpetualError(
+                    "the daemon refused its arguments or the configuration", hint="perpetual daemon logs"
+                )
             wait_s = _FIRST_RETRY_S if time.monotonic() - began > _WELL_S else min(_LONGEST_RETRY_S, 2 * wait_s)
             self._said, self._is_well = f"the daemon ended with {code}; it is started again in {wait_s:.0f} s", False
             stop.wait(wait_s)

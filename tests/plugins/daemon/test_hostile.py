@@ -70,6 +70,11 @@ class odd(LoopStrategy):
             return replace(done, reason="because", explanation="so")
         if mode == "time":
             return replace(done, reason=None, paused="rest", resumes_at="tomorrow")
+        if mode == "disables":
+            lab.settings.set_config("plugins.disabled", '["daemon"]')
+            return replace(done, reason=None)
+        if mode == "idle":
+            return done
         if mode == "past":
             return replace(done, reason=None, paused="rest", resumes_at="2001-01-01T00:00:00.000Z")
         return None
@@ -191,17 +196,31 @@ def test_a_strategy_that_fails_is_named(
 
 
 @pytest.mark.slow
-def test_a_strategy_that_resumes_in_the_past_does_not_spin(
-    lab: Lab, bring: Bringer, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("mode", "interval_s"), [("past", 60.0), ("idle", 0.0)])
+def test_nothing_makes_it_spin(
+    lab: Lab, bring: Bringer, monkeypatch: pytest.MonkeyPatch, mode: str, interval_s: float
 ) -> None:
     bring()
-    monkeypatch.setenv("ACME_TURN", "past")
+    monkeypatch.setenv("ACME_TURN", mode)
     lab.settings.set_config("slots.loop", "odd")
     with Lab.open(lab.root) as fresh:
-        Daemon(Settings(stays=True, max_cycles=2)).run(fresh, threading.Event())
+        Daemon(Settings(stays=True, max_cycles=2, interval_s=interval_s)).run(fresh, threading.Event())
     first, second = (json.loads(line)["time"] for line in Path(log_path(lab)).read_text("utf-8").splitlines()[:2])
     assert second - first >= 0.4
     assert second - first < LONG_S
+
+
+def test_it_ends_where_its_plugin_is_disabled(lab: Lab, bring: Bringer, monkeypatch: pytest.MonkeyPatch) -> None:
+    bring()
+    monkeypatch.setattr(Wakes, "sleep", lambda *_: None)
+    monkeypatch.setenv("ACME_TURN", "disables")
+    lab.settings.set_config("slots.loop", "odd")
+    service = Daemon(Settings(stays=True))
+    with Lab.open(lab.root) as fresh:
+        service.run(fresh, threading.Event())
+    assert service.end is not None
+    assert (service.end.reason, service.end.cycles) == ("stop_requested", 1)
+    assert "disabled" in service.end.explanation
 
 
 @pytest.mark.parametrize("failures", [2, pytest.param(1100, marks=pytest.mark.slow)])
