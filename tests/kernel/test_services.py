@@ -214,6 +214,30 @@ def test_health_is_seen_by_the_doctor(lab: Lab, monkeypatch: pytest.MonkeyPatch)
     assert "service sick: running: out of paper" in status_text(lab.status())
 
 
+class Wordy(Service):
+    """Says more than the file of its state may hold."""
+
+    seen: Any = None
+
+    def run(self, lab: Lab, stop: StopSignal) -> None:
+        until(lambda: lab.services.status("sick")["health"])
+        self.seen = lab.services.status("sick")["health"]
+        raise RuntimeError("\N{GRINNING FACE}" * 300_000)
+
+    def health(self, lab: Lab) -> Finding:
+        return Finding(True, "\N{GRINNING FACE}" * 300_000, "x" * 300_000)
+
+
+def test_one_that_says_too_much_is_still_read(lab: Lab) -> None:
+    service = Wordy()
+    with pytest.raises(RuntimeError):
+        lab.services.run("sick", service)
+    assert service.seen["ok"]
+    assert 0 < len(service.seen["detail"]) <= 1000
+    after = lab.services.status("sick")
+    assert (after["state"], (after["reason"] or "")[:15]) == ("failed", "RuntimeError: \N{GRINNING FACE}")
+
+
 @pytest.mark.slow
 def test_agents_neither_start_nor_stop_one(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.services.start("bell")
