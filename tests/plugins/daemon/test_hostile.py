@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from perpetual import Lab
-from perpetual.api import PerpetualError
+from perpetual.api import PerpetualError, TransientError
 from perpetual.cli.app import run
+from perpetual.lab.events import Feed
 from perpetual_daemon.beside import Beside
-from perpetual_daemon.daemon import Daemon, Settings, log_path
-from perpetual_daemon.wakes import Wakes
+from perpetual_daemon.daemon import ACTOR, Daemon, Settings, log_path
+from perpetual_daemon.wakes import QueueLock, Wakes
 from tests.support import LONG_S, until
 
 PLUGIN = """
@@ -245,3 +247,27 @@ def test_an_agent_is_refused_before_anything_is_said(
     monkeypatch.setenv("CLAUDECODE", "1")
     assert run(["daemon"]) == 4
     assert "turns the loop" not in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_what_comes_while_its_lab_is_opened_anew_wakes_it(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait, is_due = Feed.wait, threading.Event()
+
+    def moved(feed: Feed, since: int, *, timeout_s: float) -> None:
+        if threading.current_thread().name == "daemon-_hear_record" and is_due.is_set():
+            is_due.clear()
+            lab.hypotheses.add("another process adds it")
+            raise TransientError("the store was moved")
+        wait(feed, since, timeout_s=min(timeout_s, 0.1))
+
+    monkeypatch.setattr(Feed, "wait", moved)
+    wakes = Wakes(lambda: Lab.open(lab.root, actor=ACTOR), QueueLock(lab.root / ".perpetual"), actor=ACTOR)
+    try:
+        wakes.sleep(0.0, lab.feed.last())
+        is_due.set()
+        began = time.monotonic()
+        wakes.sleep(LONG_S, lab.feed.last())
+        assert time.monotonic() - began < LONG_S / 2
+        assert not is_due.is_set()
+    finally:
+        wakes.close()
