@@ -45,6 +45,7 @@ from perpetual_curves.documents import Curves, LiveRunDocument
 from perpetual_demo.documents import Demo
 from perpetual_devkit.documents import (
     Chaos,
+    ChaosDaemon,
     PluginNew,
     PluginsCheck,
     PluginsInstall,
@@ -105,6 +106,7 @@ DOCUMENTS: dict[str, Any] = {
     "brief": Brief,
     "budget": Budget,
     "chaos": Chaos,
+    "chaos_daemon": ChaosDaemon,
     "comparison": Comparison,
     "completion": Completion,
     "config": Page[Setting],
