@@ -113,8 +113,14 @@ def _overnight(
     if folder is not None and keep is not None:
         raise UsageError("--folder and --keep both say where", hint="--keep DIR makes everything in DIR")
     with cli.alone() if cli.as_json else nullcontext():
-        name = Target.installed(cli.inventory(), store).store
-        found = run_overnight(name, kills=kills, seed=seed, folder=folder, keep=keep, progress=cli.progress)
+        found = run_overnight(
+            Target.installed(cli.inventory(), store),
+            kills=kills,
+            seed=seed,
+            folder=folder,
+            keep=keep,
+            progress=cli.progress,
+        )
         cli.answer("chaos_daemon", to_json(found), lambda: _overnight_text(found))
     return 0 if found.ok else 1
 
@@ -136,10 +142,7 @@ def _overnight_text(found: OvernightCertificate) -> str:
         lines.append(f"  {'holds ' if promise['ok'] else 'BROKEN'} {promise['promise']}: {promise['holds']}")
         lines += [f"         {words}" for words in promise["found"]]
     lines += [f"  problem: {problem}" for problem in found.problems]
-    lines.append(
-        f"  seed {found.seed}, store {found.store}, Perpetual {found.version}, Python {found.python}, "
-        f"{found.platform}, {found.duration_s:.1f} s"
-    )
+    lines.append(f"  {found.setting}, {found.duration_s:.1f} s")
     if found.kept:
         lines.append(f"  kept: {found.kept}")
     return printable("\n".join(lines))

@@ -38,6 +38,8 @@ from perpetual_devkit.overnight_parts import DRIVER_VARIABLE
 if TYPE_CHECKING:
     import psutil
 
+    from perpetual_devkit.chaos import Target
+
 __all__ = ["FAULTS", "OvernightCertificate", "run_overnight"]
 
 # What is done to the disturbed campaign beside the kills, in turns.
@@ -95,6 +97,11 @@ class OvernightCertificate:
     kept: str | None
     ok: bool
 
+    @property
+    def setting(self) -> str:
+        """Returns the seed, and with what it was tried, in one line."""
+        return f"seed {self.seed}, store {self.store}, Perpetual {self.version}, Python {self.python}, {self.platform}"
+
 
 class _Judged(TypedDict):
     """What the judge's process answers."""
@@ -115,7 +122,7 @@ class _Fault(Exception):
 
 
 def run_overnight(
-    store: str,
+    target: Target,
     *,
     kills: int,
     seed: int | None = None,
@@ -126,7 +133,7 @@ def run_overnight(
     """Disturbs a campaign of the daemon, kills the daemon `kills` times, and judges what is left.
 
     Args:
-        store: the name of the store that both projects use.
+        target: the store that both projects use, with its default options.
         seed: decides what is done when, as far as that can be decided; by default a new one each time.
         folder: where the scratch folder is made; by default with the system's temporary files. Removed afterwards
             unless something is wrong.
@@ -146,7 +153,9 @@ def run_overnight(
     place = (keep or Path(tempfile.mkdtemp(prefix="perpetual-overnight-", dir=folder))).resolve()
     is_kept = keep is not None
     try:
-        found = _Test(place, store, kills, random.randrange(2**32) if seed is None else seed, progress, is_kept).run()
+        found = _Test(
+            place, target.store, kills, random.randrange(2**32) if seed is None else seed, progress, is_kept
+        ).run()
         is_kept = is_kept or not found.ok  # what was interrupted, or never began, leaves nothing to look at
         return found
     finally:

@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from perpetual.lab import Lab
+from perpetual import Lab
 from perpetual.toolkit.atomic import write_atomic
 
 __all__ = ["CLAIMS", "METRIC", "PROJECT_ID", "REPLICATES", "Task", "set_up"]
@@ -55,10 +55,10 @@ CLAIMS = (Claim("gain", 0.6), Claim("loss", -0.6), Claim("on a GPU", 0.6, gpus=1
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the program is to set up: a project in `folder`, its store, and so many claims with runs of `seconds`."""
+    """What the program is to set up: a project in `folder`, what it is kept in, and so many claims with runs of `seconds`."""
 
     folder: str
-    store: str
+    kept_in: str  # the name of a store
     claims: int
     seconds: float
     gpu: bool
@@ -67,7 +67,7 @@ class Task:
 def set_up(task: Task) -> None:
     """Creates the project and registers its claims; what is there already stays as it is."""
     folder = Path(task.folder)
-    with Lab.init(folder, store=task.store, project_id=PROJECT_ID, methodology=METHODOLOGY) as lab:
+    with Lab.init(folder, store=task.kept_in, project_id=PROJECT_ID, methodology=METHODOLOGY) as lab:
         write_atomic(folder / "train.py", Path(__file__).with_name("overnight_run.py").read_bytes(), mode=0o644)
         if task.gpu:
             lab.config.set("gpus", "overnight")

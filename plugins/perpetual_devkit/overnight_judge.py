@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict, cast
 
-from perpetual.lab import Lab
-from perpetual.records import LIVE
+from perpetual import Lab
 from perpetual.toolkit.run_folder import CHECKPOINTS
 from perpetual_devkit.documents import PromiseKept
 
@@ -32,6 +31,7 @@ PROMISES = {
     "store": "the store and all that is folded from it verify",
     "end": "the daemon came to the same end, and no run is live",
 }
+_LIVE = ("queued", "launching", "running")
 _INFRASTRUCTURE = ("lost", "oom", "preempted")
 _TOLERANCE = 1e-9
 _MOST = 20  # findings of one promise
@@ -254,7 +254,7 @@ def _events(found: Night) -> Iterator[str]:
         wrong = sorted({n for n in expected if times[n] != 1})
         yield f"{len(numbers)} events are not numbered 1 to {len(numbers)} in order: {wrong[:5] or 'out of order'}"
     created = Counter(subject for _, kind, subject, _ in found.events if kind == "run_created")
-    ended = Counter(subject for _, kind, subject, to in found.events if kind == "run_status" and to not in LIVE)
+    ended = Counter(subject for _, kind, subject, to in found.events if kind == "run_status" and to not in _LIVE)
     for run in found.runs:
         if created.pop(run.id, 0) != 1:
             yield f"{run.id} has not one event of its creation"
@@ -268,7 +268,7 @@ def _end(found: Night, reference: Night) -> Iterator[str]:
     if found.reason != reference.reason:
         yield f"the loop stopped with {found.reason}, and with {reference.reason} without faults"
     for run in found.runs:
-        if run.status in LIVE:
+        if run.status in _LIVE:
             yield f"{run.id} is {run.status}"
 
 

@@ -185,7 +185,7 @@ _READERS = tuple(f"perpetual_adopt/{name}.py" for name in ("perpetual_agent", "c
 # Nor is what starts and kills processes on stores and projects of its own, in scratch folders.
 _SCRATCH = tuple(
     f"perpetual_devkit/{name}.py"
-    for name in ("chaos", "chaos_judge", "chaos_writer", "contract_runner", "scratch_calls")
+    for name in ("chaos", "chaos_judge", "chaos_writer", "contract_runner", "overnight", "scratch_calls")
 )
 # Nor is what runs pip or uv, and asks fresh processes what they find.
 _INSTALLERS = ("perpetual_devkit/installer.py",)
