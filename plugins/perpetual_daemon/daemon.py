@@ -134,9 +134,15 @@ class Daemon(Service):
                 seen = current.lab.feed.last()
                 done = self._turn(current.lab)
                 failures = 0
-            except (TransientError, ConfigError, OSError) as problem:
+            except (PerpetualError, OSError) as problem:
+                if not _may_pass(problem):
+                    raise
                 failures += 1
-                wakes.sleep(self._failed(current.lab, problem, failures), 0)
+                wait_s = self._failed(current.lab, problem, failures)
+                if isinstance(problem, ConfigError):
+                    wakes.sleep(wait_s, 0)  # until the file is mended
+                else:
+                    stop.wait(wait_s)  # ends of runs that cannot be recorded would wake it without a pause
                 continue
             self._tell(current.lab, done)
             if done.reason is not None and done.reason not in self.settings.waits_on:
@@ -177,7 +183,12 @@ class Daemon(Service):
             and waits is not None
             and (done.reason is None or done.reason in self.settings.waits_on)
         ):
-            lab.feed.emit("daemon.waits", "loop", {"reason": waits[0], "explanation": waits[1]})
+            try:
+                lab.feed.emit("daemon.waits", "loop", {"reason": waits[0], "explanation": waits[1]})
+            except PerpetualError as problem:
+                if not _may_pass(problem):
+                    raise
+                waits = None  # it is said after the next turn
         self._waits = waits
         self._words = f"cycle {done.cycle}" + ("" if waits is None else f", waits: {waits[0]} ({waits[1]})")
         if _is_news(done) or waits is not None:
@@ -258,6 +269,12 @@ class _Current:
     def close(self) -> None:
         """Closes the lab."""
         self.lab.close()
+
+
+def _may_pass(problem: Exception) -> bool:
+    """Returns whether a turn may succeed later though this one failed: also where the disk is full."""
+    is_full = isinstance(problem, PerpetualError) and problem.code == "not_written"
+    return is_full or isinstance(problem, (TransientError, ConfigError, OSError))
 
 
 def _wake_at_stop(stop: StopSignal, wakes: Wakes) -> None:

@@ -48,13 +48,13 @@ _CAMPAIGN, _JUDGE, _RUN = (f"perpetual_devkit.overnight_{name}" for name in ("ca
 _MARK = "OVERNIGHT_MARK"  # in the environment of every process of a test
 _AIMED = [name for name in STEPS if name.startswith(("loop:", "launch:", "scan:", "note:")) and name != "loop:stopped"]
 _AIM_SHARE = 0.4  # of the kills that are meant for a named step
-_AIM_S = 4.0  # how long a kill waits for its step, before it comes as it comes
+_AIM_S = 2.5  # how long a kill waits for its step, before it comes as it comes
 _RUN_S = 0.25  # of the campaign's runs
 _FIRST_DELAY_S, _LEAST_DELAY_S, _MOST_DELAY_S = 1.6, 0.2, 6.0  # from a daemon's first turn to its kill, at most
 _EARLY_SHARE, _START_S = 0.25, 1.5  # of the random instants: within so many seconds of the start
 _LASTS_S, _BETWEEN_S = (0.5, 1.5), (0.1, 1.0)  # how long a fault lasts, and until the next
 _SMALL_BYTES = 16 << 10
-_SWEEP_S = 2.0
+_SWEEP_S = "2s"  # where nothing wakes it: a lost run has no word, nor has a driver that is back
 _LOOK_S = 0.02
 _PATIENCE_S = 600.0  # for a campaign to come to its end
 _PROGRAM_S = 300.0
@@ -403,9 +403,10 @@ class _Test:
         assert campaign.daemon is not None
         code = campaign.daemon.returncode
         errors = self._said(campaign, "err").read_bytes()
-        reason = _reason_of(self._said(campaign, "out").read_bytes()) if code in EXITS.values() else None
+        said = self._said(campaign, "out").read_bytes()
+        reason = _last_word(said) if code in EXITS.values() or _is_refused(said) else None
         if reason is None or b"Traceback" in errors:
-            self._problems.append(f"a daemon ended by itself with status {code}: {_last_line(errors)}")
+            self._problems.append(f"a daemon ended by itself with status {code}: {_last_line(errors or said)}")
             reason = f"status {code}"
         campaign.reasons[reason] += 1
         campaign.is_over = reason in _FINAL
@@ -549,37 +550,30 @@ def _last_line(said: bytes) -> str:
     return lines[-1] if lines else "it said nothing"
 
 
-# Until the daemon is there: a loop with the same end.
-_STAND_IN = """
-import sys
-from perpetual import Lab
-from perpetual.loop import EXITS, cycle
-with Lab.open(sys.argv[1], actor="loop") as lab:
-    number = 0
-    while True:
-        number += 1
-        try:
-            done = cycle(lab, number=number)
-        except Exception as problem:
-            if getattr(problem, "code", None) != "not_written":
-                raise
-            import time
-            time.sleep(0.2)
-            continue
-        if done.reason:
-            print('{"reason": "%s"}' % done.reason)
-            sys.exit(EXITS[done.reason])
-        lab.loop.wait_any(1.0)
-"""
-
-
 def _daemon(folder: Path) -> list[str]:
     """Returns the command that starts the daemon of a project."""
-    return [sys.executable, "-P", "-c", _STAND_IN, str(folder)]
+    return [
+        sys.executable,
+        "-P",
+        "-m",
+        "perpetual",
+        "--project",
+        str(folder),
+        "daemon",
+        "--interval",
+        _SWEEP_S,
+        "--json",
+    ]
 
 
-def _reason_of(said: bytes) -> str | None:
-    """Returns the reason in the last line of a daemon that has ended by itself."""
+def _last_word(said: bytes) -> str | None:
+    """Returns the reason in the last line of a daemon that has ended by itself, or the code of its error."""
     with suppress(ValueError, LookupError, TypeError):
-        return str(json.loads(said.splitlines()[-1])["reason"])
+        words = json.loads(said.splitlines()[-1])
+        return str(words["reason"] if "reason" in words else words["error"]["code"])
     return None
+
+
+def _is_refused(said: bytes) -> bool:
+    """Returns whether a daemon has said, before its first turn, that the disk is full: then it need not have begun."""
+    return len(said.splitlines()) == 1 and _last_word(said) == "not_written"

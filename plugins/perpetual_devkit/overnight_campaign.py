@@ -20,7 +20,7 @@ __all__ = ["CLAIMS", "METRIC", "PROJECT_ID", "REPLICATES", "Task", "set_up"]
 
 PROJECT_ID = "perpetual-overnight-0001"
 METRIC = "score"
-REPLICATES = 3  # of each arm
+REPLICATES = 2  # of each arm
 MOST_RUNS = 3  # live at once
 _NO_OUTPUT_S = 1.0
 _WALL_S = 60.0
@@ -55,7 +55,7 @@ CLAIMS = (Claim("gain", 0.6), Claim("loss", -0.6), Claim("on a GPU", 0.6, gpus=1
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the program is to set up: a project in `folder`, what it is kept in, and so many claims with runs of `seconds`."""
+    """What the program is to set up: a project in `folder`, and so many claims with runs of `seconds`."""
 
     folder: str
     kept_in: str  # the name of a store
