@@ -110,7 +110,9 @@ def _serve(cli: CliContext, settings: Settings) -> int:
     from perpetual_daemon.daemon import Daemon, line_of
 
     lab = cli.lab
-    lab.services.status("daemon")
+    now = lab.services.status("daemon")
+    if now["state"] in ("starting", "running"):  # another one that comes at this moment is refused by the lock
+        raise Conflict(f"a daemon runs already, as process {now['pid']}", hint="perpetual daemon status")
     cli.goes_on()
 
     def report(done: Cycle) -> None:

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -129,6 +129,7 @@ def run_overnight(
     folder: Path | None = None,
     keep: Path | None = None,
     progress: Callable[[str], None] = lambda words: None,
+    command: Callable[[Path], Sequence[str]] | None = None,
 ) -> OvernightCertificate:
     """Disturbs a campaign of the daemon, kills the daemon `kills` times, and judges what is left.
 
@@ -139,6 +140,7 @@ def run_overnight(
             unless something is wrong.
         keep: a new or empty folder in which both projects are made instead, and stay.
         progress: called now and then with how far it has come.
+        command: returns the command that starts the daemon of the disturbed project; by default `perpetual daemon`.
 
     Raises:
         UsageError: if `keep` is no empty folder.
@@ -263,10 +265,18 @@ class _Test:
     """One run of it."""
 
     def __init__(
-        self, place: Path, store: str, kills: int, seed: int, progress: Callable[[str], None], is_kept: bool
+        self,
+        place: Path,
+        store: str,
+        kills: int,
+        seed: int,
+        progress: Callable[[str], None],
+        command: Callable[[Path], Sequence[str]],
+        *,
+        is_kept: bool,
     ) -> None:
         self._place, self._store, self._kills, self._seed, self._is_kept = place, store, kills, seed, is_kept
-        self._progress = progress
+        self._progress, self._command = progress, command
         self._chance = random.Random(seed)
         self._claims = 4 + max(0, kills - 5) // 5  # more kills need a longer campaign
         self._reference, self._found = (self._campaign(name) for name in ("reference", "disturbed"))
@@ -390,7 +400,7 @@ class _Test:
         environment = {**campaign.environment, **({"PERPETUAL_DIE_AT": step} if step else {})}
         with open(self._said(campaign, "err"), "wb") as errors, open(self._said(campaign, "out"), "wb") as out:
             campaign.daemon = subprocess.Popen(
-                _daemon(campaign.folder), cwd=self._place, env=environment, start_new_session=True,
+                [*(self._command if campaign is self._found else _daemon)(campaign.folder)], cwd=self._place, env=environment, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=out, stderr=errors,
             )  # fmt: skip
         return campaign.daemon
