@@ -155,9 +155,8 @@ def run_overnight(
     place = (keep or Path(tempfile.mkdtemp(prefix="perpetual-overnight-", dir=folder))).resolve()
     is_kept = keep is not None
     try:
-        found = _Test(
-            place, target.store, kills, random.randrange(2**32) if seed is None else seed, progress, is_kept
-        ).run()
+        seed = random.randrange(2**32) if seed is None else seed
+        found = _Test(place, target.store, kills, seed, progress, command or _daemon, is_kept=is_kept).run()
         is_kept = is_kept or not found.ok  # what was interrupted, or never began, leaves nothing to look at
         return found
     finally:
@@ -398,9 +397,10 @@ class _Test:
         """Starts the daemon, which is to end itself at `step`."""
         campaign.starts += 1
         environment = {**campaign.environment, **({"PERPETUAL_DIE_AT": step} if step else {})}
+        words = (self._command if campaign is self._found else _daemon)(campaign.folder)
         with open(self._said(campaign, "err"), "wb") as errors, open(self._said(campaign, "out"), "wb") as out:
             campaign.daemon = subprocess.Popen(
-                [*(self._command if campaign is self._found else _daemon)(campaign.folder)], cwd=self._place, env=environment, start_new_session=True,
+                [*words], cwd=self._place, env=environment, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=out, stderr=errors,
             )  # fmt: skip
         return campaign.daemon
