@@ -110,9 +110,7 @@ def _serve(cli: CliContext, settings: Settings) -> int:
     from perpetual_daemon.daemon import Daemon, line_of
 
     lab = cli.lab
-    now = lab.services.status("daemon")
-    if now["state"] in ("starting", "running"):  # another one that comes at this moment is refused by the lock
-        raise Conflict(f"a daemon runs already, as process {now['pid']}", hint="perpetual daemon status")
+    _refuse_second(lab)
     cli.goes_on()
 
     def report(done: Cycle) -> None:
@@ -147,12 +145,19 @@ def _serve(cli: CliContext, settings: Settings) -> int:
     return EXITS[end.reason]
 
 
+def _refuse_second(lab: Lab) -> None:
+    """Raises Conflict where a daemon of the project runs already."""
+    state = lab.services.status("daemon")
+    if state["state"] in ("starting", "running"):
+        message = f"a daemon of this project runs already (process {state['pid']})"
+        raise Conflict(message, hint="perpetual daemon status, or perpetual daemon stop")
+
+
 def _detach(cli: CliContext, words: list[str]) -> int:
     from perpetual_daemon.keeper import ARGUMENTS, NAME
 
     services = cli.lab.services
-    if services.status("daemon")["state"] in ("starting", "running"):
-        raise Conflict("a daemon runs already", hint="perpetual daemon status")
+    _refuse_second(cli.lab)
     os.environ[ARGUMENTS] = json.dumps([*(["--safe"] if cli.safe else []), *words])
     services.start(NAME)
     deadline = time.monotonic() + 20.0

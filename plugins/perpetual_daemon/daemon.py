@@ -313,5 +313,5 @@ def log_path(lab: Lab) -> str:
 
 
 def build(options: Mapping[str, object]) -> Daemon:
-    """Builds the service as `services start daemon` runs it; it has no options."""
-    return Daemon()
+    """Builds the service as `services start daemon` runs it, until it is stopped; it has no options."""
+    return Daemon(Settings(stays=True))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Required
+
 from perpetual.documents import TypedDict
 from perpetual.documents.services import ServiceLine
 
-__all__ = ["DaemonCycle", "DaemonExit", "DaemonPlan", "DaemonStatus", "DaemonUnit"]
+__all__ = ["DaemonCycle", "DaemonExit", "DaemonLog", "DaemonPlan", "DaemonStatus", "DaemonUnit"]
 
 
 class DaemonCycle(TypedDict):
@@ -40,6 +42,33 @@ class DaemonExit(TypedDict):
     spent_gpu_hours: float
     run_hours: float
     next: list[str]
+
+
+class DaemonLog(TypedDict, total=False):
+    """A line of the daemon's log: a turn as in `daemon_cycle`, an error and when it is tried again, or the end.
+
+    `time` is in seconds since 1970, UTC; an end has `cycles`.
+    """
+
+    time: Required[float]
+    cycle: int
+    done: list[str]
+    analysed: list[str]
+    proposed: list[str]
+    approved: list[str]
+    launched: list[str]
+    spent_gpu_hours: float
+    reserved_gpu_hours: float
+    run_hours: float
+    open: int
+    paused: str | None
+    resumes_at: str | None
+    reason: str | None
+    explanation: str | None
+    cycles: int
+    error: str
+    failures: int
+    retry_s: float
 
 
 class DaemonPlan(TypedDict):

@@ -27,6 +27,7 @@ __all__ = ["ARGUMENTS", "NAME", "Keeper", "arguments", "build"]
 
 NAME = "daemon-keeper"
 ARGUMENTS = "PERPETUAL_DAEMON_ARGUMENTS"  # a JSON list: what the daemon's command line is to hold
+_USUAL = '["--stay"]'
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 60.0
 _WELL_S = 60.0  # a daemon that ran so long had not failed to start
 _LOOK_S = 0.25
@@ -36,7 +37,7 @@ _CONFLICT = 6  # another daemon runs
 
 def arguments() -> list[str]:
     """Returns the arguments that the environment gives. Raises ConfigError for what is no list of texts."""
-    text = os.environ.get(ARGUMENTS, "[]")
+    text = os.environ.get(ARGUMENTS, _USUAL)
     try:
         found = json.loads(text)
     except ValueError:

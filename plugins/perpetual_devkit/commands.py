@@ -71,8 +71,8 @@ def chaos(
     whether every acknowledged write is there once and whole. What a loss of power does is not tried by this.
 
     With --daemon a short campaign runs twice, with the same seeds: once in peace, and once while the daemon is killed
-    and started again, runs are lost, the GPUs' driver disappears and the disk is full. Both must come to the same
-    verdicts and values, run nothing twice, and keep exact books.
+    and started again, runs are lost, the GPUs' driver disappears, the disk is full and a model server down. Both must
+    come to the same verdicts and values, run nothing twice, and keep exact books.
     """
     from perpetual_devkit.chaos import Target, run_chaos
 
@@ -136,7 +136,7 @@ def _overnight_text(found: OvernightCertificate) -> str:
         f"  faults: {faults or 'none'}",
         *(f"  not tried: {words}" for words in found.not_tried),
         f"  {found.runs} runs, {found.retries} of them retries; {found.evidence} rows of evidence, {found.events} "
-        f"events, ended with {found.reason}",
+        f"events, {found.answers} answers of a model, ended with {found.reason}",
     ]
     for promise in found.promises:
         lines.append(f"  {'holds ' if promise['ok'] else 'BROKEN'} {promise['promise']}: {promise['holds']}")

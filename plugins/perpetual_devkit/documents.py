@@ -67,7 +67,8 @@ class ChaosDaemon(TypedDict):
 
     `killed_in` counts the kills by the step that they were aimed at, `random` those at a random instant. `faults`
     counts the others, and `not_tried` says why some were left out. `stops` are the reasons for which a daemon of the
-    disturbed campaign ended by itself. `kept` is the folder with both projects, where they were kept.
+    disturbed campaign ended by itself. `answers` are those of the model that are stored. `kept` is the folder with both
+    projects, where they were kept.
     """
 
     store: str
@@ -85,6 +86,7 @@ class ChaosDaemon(TypedDict):
     retries: int
     evidence: int
     events: int
+    answers: int
     run_hours: float
     reason: str | None
     promises: list[PromiseKept]

@@ -2,8 +2,9 @@
 
 `run_overnight` sets up two projects that train on the same seeds. In the one the daemon works in peace. In the other it
 is ended by SIGKILL at random instants and at named steps and started again, runs are lost and preempted, the GPUs'
-driver disappears, and the disk is full for a while. Both campaigns also have runs that crash, hang, and run out of
-memory. In the end a fresh process (`overnight_judge`) compares the two. Everything happens in a scratch folder.
+driver disappears, the disk is full and the model server down for a while. Both campaigns also have runs that crash,
+hang, and run out of memory. In the end a fresh process (`overnight_judge`) compares the two. Everything happens in a
+scratch folder.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from perpetual.toolkit.agents import AGENT_VARIABLES
 from perpetual.toolkit.crashpoints import STEPS
 from perpetual_devkit.documents import PromiseKept
 from perpetual_devkit.overnight_campaign import REPLICATES, Task
+from perpetual_devkit.overnight_model import ModelServer
 from perpetual_devkit.overnight_parts import DRIVER_VARIABLE
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["FAULTS", "OvernightCertificate", "run_overnight"]
 
 # What is done to the disturbed campaign beside the kills, in turns.
-FAULTS = ("run lost", "disk full", "driver gone", "run preempted")
+FAULTS = ("run lost", "model down", "disk full", "driver gone", "run preempted")
 _CAMPAIGN, _JUDGE, _RUN = (f"perpetual_devkit.overnight_{name}" for name in ("campaign", "judge", "run"))
 _MARK = "OVERNIGHT_MARK"  # in the environment of every process of a test
 _AIMED = [name for name in STEPS if name.startswith(("loop:", "launch:", "scan:", "note:")) and name != "loop:stopped"]
@@ -63,6 +65,7 @@ _MOST_STARTS = 20  # of a daemon that stops although there is something to do
 _FINAL = ("all_decided", "queue_empty")
 _MOST_PROBLEMS = 50
 _CAN_FILL = hasattr(resource, "prlimit")
+_NO_MODEL = "model down: no plugin brings thinkers here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ class OvernightCertificate:
     retries: int
     evidence: int
     events: int
+    answers: int
     run_hours: float
     reason: str | None
     promises: list[PromiseKept]
@@ -112,6 +116,7 @@ class _Judged(TypedDict):
     hypotheses: int
     evidence: int
     events: int
+    answers: int
     run_hours: float
     reason: str | None
     reference: list[str]
@@ -180,8 +185,9 @@ class _Campaign:
 class _Trouble:
     """The faults around the disturbed campaign, one after the other."""
 
-    def __init__(self, campaign: _Campaign, chance: random.Random, rounds: int) -> None:
-        self._campaign, self._chance, self._most = campaign, chance, rounds * len(FAULTS)
+    def __init__(self, campaign: _Campaign, model: ModelServer, chance: random.Random, rounds: int) -> None:
+        self._campaign, self._model, self._chance, self._rounds = campaign, model, chance, rounds
+        self._kinds = [*FAULTS]
         self.done: Counter[str] = Counter()
         self._turn, self._began, self._next_at = 0, False, 0.0
         self._heal_at: float | None = None
@@ -190,27 +196,29 @@ class _Trouble:
     def tick(self, daemon: subprocess.Popen[bytes]) -> None:
         """Does what is due: lets a fault begin, or end."""
         now = time.monotonic()
-        fault = FAULTS[self._turn % len(FAULTS)]
-        if fault == "disk full" and not _CAN_FILL:
-            self._turn += 1
-            return
+        fault = self._kinds[self._turn % len(self._kinds)]
         if self._heal_at is not None:
             if now >= self._heal_at:
                 self.heal(daemon)
             elif fault == "disk full" and self._limited != daemon.pid:  # the next daemon finds it full, too
                 self._fill(daemon)
-        elif now >= self._next_at and self._turn < self._most and self._begin(fault, daemon):
+        elif now >= self._next_at and self._turn < self._rounds * len(self._kinds) and self._begin(fault, daemon):
             self.done[fault] += 1
-            self._heal_at = now + (self._chance.uniform(*_LASTS_S) if fault in ("disk full", "driver gone") else 0.0)
+            self._heal_at = now + (0.0 if fault.startswith("run ") else self._chance.uniform(*_LASTS_S))
 
     def untried(self) -> list[str]:
         """Returns the faults for which there was no occasion."""
-        return [name for name in FAULTS if not self.done[name] and (name != "disk full" or _CAN_FILL)]
+        return [name for name in self._kinds if not self.done[name]]
 
-    def heal(self, daemon: subprocess.Popen[bytes] | None) -> None:
+    def leave_out(self, fault: str) -> None:
+        """Leaves a fault out that cannot be tried here."""
+        self._kinds.remove(fault)
+
+    def heal(self, daemon: subprocess.Popen[bytes]) -> None:
         """Ends the present fault."""
         _driver(self._campaign).unlink(missing_ok=True)
-        if daemon is not None and self._limited == daemon.pid:
+        self._model.is_down = False
+        if self._limited == daemon.pid:
             self._limit(daemon, None)
         self._heal_at, self._limited = None, None
         self._turn += 1
@@ -220,6 +228,9 @@ class _Trouble:
         """Returns whether the fault has begun; a run can be hit only while one is live."""
         if fault == "driver gone":
             _driver(self._campaign).touch()
+            return True
+        if fault == "model down":
+            self._model.is_down = True
             return True
         if fault == "disk full":
             return self._fill(daemon)
@@ -277,16 +288,18 @@ class _Test:
         self._place, self._store, self._kills, self._seed, self._is_kept = place, store, kills, seed, is_kept
         self._progress, self._command = progress, command
         self._chance = random.Random(seed)
-        self._claims = 4 + max(0, kills - 5) // 5  # more kills need a longer campaign
+        self._claims = 4 + max(0, kills - 5) // 3  # more kills need a longer campaign
         self._reference, self._found = (self._campaign(name) for name in ("reference", "disturbed"))
-        self._trouble = _Trouble(self._found, random.Random(f"{seed}/faults"), max(1, kills // 5))
+        self._models = ModelServer(), ModelServer()
+        self._trouble = _Trouble(self._found, self._models[1], random.Random(f"{seed}/faults"), max(1, kills // 5))
         self._killed_in: Counter[str] = Counter()
         self._expected = self._claims * 2 * REPLICATES  # runs
-        self._not_tried = ["model server down: the campaign asks no model"]
+        self._not_tried: list[str] = []
         self._problems: list[str] = []
         self._longest_s = _FIRST_DELAY_S
         self._last_word = 0.0
         if not _CAN_FILL:
+            self._trouble.leave_out("disk full")
             self._not_tried.append("disk full: needs Linux, where a limit can be set for a process that runs")
 
     def run(self) -> OvernightCertificate:
@@ -305,6 +318,8 @@ class _Test:
             self._problems.append(str(fault))
         finally:
             self._end_all()
+            for model in self._models:
+                model.close()
         self._not_tried += [f"{name}: the campaign was over before" for name in self._trouble.untried()]
         promises = judged["promises"] if judged else []
         problems = [*self._problems, *(judged["reference"] if judged else ())]
@@ -325,6 +340,7 @@ class _Test:
             retries=judged["retries"] if judged else 0,
             evidence=judged["evidence"] if judged else 0,
             events=judged["events"] if judged else 0,
+            answers=judged["answers"] if judged else 0,
             run_hours=judged["run_hours"] if judged else 0.0,
             reason=judged["reason"] if judged else None,
             promises=promises,
@@ -360,12 +376,14 @@ class _Test:
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: perpetual-overnight\nVersion: 0\n")
         (info / "entry_points.txt").write_text("[perpetual.plugins]\novernight = perpetual_devkit.overnight_parts\n")
         programs = []
-        for campaign in (self._reference, self._found):
+        for campaign, model in zip((self._reference, self._found), self._models, strict=True):
             campaign.folder.mkdir(parents=True)
-            task = Task(str(campaign.folder), self._store, self._claims, _RUN_S, gpu=True)
+            task = Task(str(campaign.folder), self._store, self._claims, _RUN_S, gpu=True, model=model.url)
             programs.append(self._program(_CAMPAIGN, campaign, asdict(task)))
-        for program in programs:
-            self._answer(program, "a project cannot be set up")
+        for answer in [json.loads(self._answer(program, "a project cannot be set up")) for program in programs]:
+            if not answer["asks"] and _NO_MODEL not in self._not_tried:
+                self._not_tried.append(_NO_MODEL)
+                self._trouble.leave_out("model down")
 
     def _program(self, module: str, campaign: _Campaign, words: Mapping[str, object]) -> subprocess.Popen[bytes]:
         """Starts a program of this package that reads one line of JSON."""
@@ -488,7 +506,8 @@ class _Test:
     # --- the end --------------------------------------------------------------------------------------------
 
     def _judge(self) -> _Judged:
-        projects = {"found": str(self._found.folder), "reference": str(self._reference.folder)}
+        projects = {"found": str(self._found.folder), "reference": str(self._reference.folder),
+                    "answered": self._models[1].answered}  # fmt: skip
         # Both projects are read with the trust of one: the state folders are put together.
         state = Path(self._found.environment["PERPETUAL_STATE_DIR"])
         shutil.copytree(self._reference.environment["PERPETUAL_STATE_DIR"], state, dirs_exist_ok=True)

@@ -8,6 +8,7 @@ then depend on no order of runs.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from dataclasses import dataclass
@@ -61,20 +62,32 @@ class Task:
     kept_in: str  # the name of a store
     claims: int
     seconds: float
-    gpu: bool
+    gpu: bool = False
+    model: str | None = None  # the URL of the model server that comments on runs
 
 
-def set_up(task: Task) -> None:
-    """Creates the project and registers its claims; what is there already stays as it is."""
+def set_up(task: Task) -> bool:
+    """Creates the project and registers its claims; what is there already stays as it is.
+
+    Returns whether it asks the model: only where a plugin brings thinkers.
+    """
     folder = Path(task.folder)
     with Lab.init(folder, store=task.kept_in, project_id=PROJECT_ID, methodology=METHODOLOGY) as lab:
         write_atomic(folder / "train.py", Path(__file__).with_name("overnight_run.py").read_bytes(), mode=0o644)
         if task.gpu:
-            lab.config.set("gpus", "overnight")
+            lab.settings.set_config("gpus", "overnight")
+        asks = task.model is not None and "thinker" in lab.registry.slots
+        if asks:
+            words = [sys.executable, os.path.join(os.path.dirname(__file__), "overnight_model.py"), task.model]
+            lab.settings.set_config("plugins.command.command", json.dumps(words))
+            lab.settings.set_config("plugins.thinkers.propose", "false")
+            lab.settings.set_config("plugins.thinkers.verdicts", "false")  # the runs alone decide
+            lab.settings.set_config("slots.thinker", "command")
         for number in range(1, task.claims + 1):
             _register(lab, number, CLAIMS[(number - 1) % len(CLAIMS)], task)
             if number in (1, 2, 3):
                 _spoilt(lab, ("crash", "oom", "hang")[number - 1], task)
+    return asks
 
 
 def _register(lab: Lab, number: int, claim: Claim, task: Task) -> None:
@@ -120,8 +133,9 @@ def _command(task: Task, *arguments: str) -> str:
 
 
 def main() -> int:
-    """Reads the task as one line of JSON from standard input."""
-    set_up(Task(**json.loads(sys.stdin.readline())))
+    """Reads the task as one line of JSON from standard input, and answers whether a model is asked."""
+    asks = set_up(Task(**json.loads(sys.stdin.readline())))
+    sys.stdout.write(json.dumps({"asks": asks}) + "\n")
     return 0
 
 

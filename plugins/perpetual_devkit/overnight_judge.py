@@ -28,6 +28,7 @@ PROMISES = {
     "evidence": "no evidence is there twice, and none is missing",
     "budget": "the ledger's hours are those of the runs, and nothing is reserved at the end",
     "events": "the event history is numbered without a gap, and has each run's start and end once",
+    "model": "no question is asked again once its answer is stored, and no answer is stored twice",
     "store": "the store and all that is folded from it verify",
     "end": "the daemon came to the same end, and no run is live",
 }
@@ -76,11 +77,13 @@ class Night:
     events: Sequence[tuple[int, str, str, str]]  # number, kind, subject, and the status that a run came to
     starts: Mapping[tuple[str, int], Sequence[str]]
     reason: str | None
-    problems: Sequence[str] = field(default_factory=tuple)  # of the store, and of what is folded
+    problems: Sequence[str] = ()  # of the store, and of what is folded
+    replies: Sequence[tuple[str, int]] = ()  # questions whose answer is stored, and its number
+    answered: Mapping[str, Sequence[int]] = field(default_factory=dict)  # the server's own count
 
 
-def read(folder: Path) -> Night:
-    """Returns what the project in `folder` holds."""
+def read(folder: Path, answered: Mapping[str, Sequence[int]] | None = None) -> Night:
+    """Returns what the project in `folder` holds; `answered` is what its model server has counted."""
     with Lab.open(folder) as lab:
         experiments = lab.experiments.list(limit=_ALL).items
         runs = sorted(lab.runs.list(limit=_ALL).items, key=lambda run: int(run.id[1:]))
@@ -113,7 +116,17 @@ def read(folder: Path) -> Night:
             starts=starts,
             reason=stops[-1] if stops else None,
             problems=[*lab.storage.verify(), *map(str, lab.evidence.refold(check=True))],
+            replies=_replies(lab),
+            answered=answered or {},
         )  # fmt: skip
+
+
+def _replies(lab: Lab) -> list[tuple[str, int]]:
+    """Returns the answers that a thinker was given, by the number in the text; none without thinkers."""
+    if "thinker" not in lab.registry.slots:
+        return []
+    rows = lab.records("thinkers.reply").find()
+    return [(str(row["request_id"]), int(json.loads(str(row["text"]))["note"].split()[-1])) for row in rows]
 
 
 def judge(found: Night, reference: Night) -> list[PromiseKept]:
@@ -125,6 +138,7 @@ def judge(found: Night, reference: Night) -> list[PromiseKept]:
         "evidence": _evidence(found),
         "budget": _budget(found),
         "events": _events(found),
+        "model": _model(found),
         "store": found.problems,
         "end": _end(found, reference),
     }
@@ -264,6 +278,21 @@ def _events(found: Night) -> Iterator[str]:
         yield f"an event says that {id} was created, which is no run"
 
 
+def _model(found: Night) -> Iterator[str]:
+    stored: dict[str, list[int]] = {}
+    for question, number in found.replies:
+        stored.setdefault(question, []).append(number)
+    for question, numbers in sorted(stored.items()):
+        if len(numbers) > 1:
+            yield f"question {question[:12]} has the answers {', '.join(map(str, numbers))}"
+        given = found.answered.get(question, ())
+        if numbers[-1] not in given:
+            yield f"question {question[:12]} has answer {numbers[-1]}, which the server did not give"
+        later = [number for number in given if number > max(numbers)]
+        if later:
+            yield f"question {question[:12]} was asked again after answer {max(numbers)} was stored"
+
+
 def _end(found: Night, reference: Night) -> Iterator[str]:
     if found.reason != reference.reason:
         yield f"the loop stopped with {found.reason}, and with {reference.reason} without faults"
@@ -277,12 +306,13 @@ class Projects(TypedDict):
 
     found: str
     reference: str
+    answered: dict[str, list[int]]  # of the model server of the first
 
 
 def main() -> int:
     """Reads one line of JSON from standard input, and answers the promises as JSON."""
     projects = cast("Projects", json.loads(sys.stdin.readline()))
-    found, reference = read(Path(projects["found"])), read(Path(projects["reference"]))
+    found, reference = read(Path(projects["found"]), projects["answered"]), read(Path(projects["reference"]))
     attempts = Counter((run.experiment, run.replicate) for run in found.runs)
     document = {
         "promises": judge(found, reference),
@@ -291,11 +321,13 @@ def main() -> int:
         "hypotheses": len(found.hypotheses),
         "evidence": len(found.evidence),
         "events": len(found.events),
+        "answers": len(found.replies),
         "run_hours": found.run_hours,
         "reason": found.reason,
         # A reference in which something is wrong proves nothing.
         "reference": [
             f"the reference: {text}" for one in judge(reference, reference) for text in one["found"]
+            if one["promise"] != "model"
         ],
     }  # fmt: skip
     sys.stdout.write(json.dumps(document) + "\n")

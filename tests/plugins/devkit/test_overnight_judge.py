@@ -50,6 +50,8 @@ SOUND = Night(
     starts={("e1", 1): ("r1",), ("e2", 1): ("r2",), ("e2", 2): ("r3", "r4"), ("e3", 1): ("r5",),
             ("e1", 2): ("r6", "r7")},
     reason="queue_empty",
+    replies=(("q1", 1), ("q2", 3)),
+    answered={"q1": [1], "q2": [2, 3], "q3": [4]},  # the daemon was killed before it had stored answers 2 and 4
 )  # fmt: skip
 
 
@@ -109,6 +111,11 @@ BROKEN: list[tuple[str, str, Callable[[Night], Night]]] = [
      lambda n: replace(n, events=[*n.events, (22, "run_created", "r1", "")])),
     ("events", "an event says that r9 was created",
      lambda n: replace(n, events=[*n.events, (22, "run_created", "r9", "")])),
+    ("model", "question q1 was asked again after answer 1 was stored",
+     lambda n: replace(n, answered={**n.answered, "q1": [1, 5]})),
+    ("model", "question q1 has the answers 1, 1", lambda n: replace(n, replies=[*n.replies, ("q1", 1)])),
+    ("model", "question q2 has answer 9, which the server did not give",
+     lambda n: replace(n, replies=[n.replies[0], ("q2", 9)])),
     ("store", "a checksum is wrong", lambda n: replace(n, problems=["a checksum is wrong"])),
     ("end", "the loop stopped with no_progress, and with queue_empty without faults",
      lambda n: replace(n, reason="no_progress")),
@@ -142,7 +149,7 @@ def test_what_is_found_is_cut_off_with_a_count() -> None:
 
 def _campaign(folder: Path) -> None:
     folder.mkdir()
-    set_up(Task(str(folder), "tinydb", claims=1, seconds=0.01, gpu=False))
+    set_up(Task(str(folder), "tinydb", claims=1, seconds=0.01))
     with Lab.open(folder, actor="loop") as lab:
         for number in range(1, 200):
             if cycle(lab, number=number).reason is not None:
