@@ -55,6 +55,7 @@ _RUN_S = 0.25  # of the campaign's runs
 _FIRST_DELAY_S, _LEAST_DELAY_S, _MOST_DELAY_S = 1.6, 0.2, 6.0  # from a daemon's first turn to its kill, at most
 _EARLY_SHARE, _START_S = 0.25, 1.5  # of the random instants: within so many seconds of the start
 _LASTS_S, _BETWEEN_S = (0.5, 1.5), (0.1, 1.0)  # how long a fault lasts, and until the next
+_MODEL_S = 6.0  # until a question has failed, at most
 _SMALL_BYTES = 16 << 10
 _SWEEP_S = "2s"  # where nothing wakes it: a lost run has no word, nor has a driver that is back
 _LOOK_S = 0.02
@@ -188,6 +189,7 @@ class _Trouble:
     def __init__(self, campaign: _Campaign, model: ModelServer, chance: random.Random, rounds: int) -> None:
         self._campaign, self._model, self._chance, self._rounds = campaign, model, chance, rounds
         self._kinds = [*FAULTS]
+        self._failed = 0  # questions of the model, when it went down last
         self.done: Counter[str] = Counter()
         self._turn, self._began, self._next_at = 0, False, 0.0
         self._heal_at: float | None = None
@@ -198,13 +200,14 @@ class _Trouble:
         now = time.monotonic()
         fault = self._kinds[self._turn % len(self._kinds)]
         if self._heal_at is not None:
-            if now >= self._heal_at:
+            if now >= self._heal_at or (fault == "model down" and self._model.failed > self._failed):
                 self.heal(daemon)
             elif fault == "disk full" and self._limited != daemon.pid:  # the next daemon finds it full, too
                 self._fill(daemon)
         elif now >= self._next_at and self._turn < self._rounds * len(self._kinds) and self._begin(fault, daemon):
             self.done[fault] += 1
-            self._heal_at = now + (0.0 if fault.startswith("run ") else self._chance.uniform(*_LASTS_S))
+            lasts_s = 0.0 if fault.startswith("run ") else self._chance.uniform(*_LASTS_S)
+            self._heal_at = now + (_MODEL_S if fault == "model down" else lasts_s)
 
     def untried(self) -> list[str]:
         """Returns the faults for which there was no occasion."""
@@ -230,7 +233,7 @@ class _Trouble:
             _driver(self._campaign).touch()
             return True
         if fault == "model down":
-            self._model.is_down = True
+            self._model.is_down, self._failed = True, self._model.failed
             return True
         if fault == "disk full":
             return self._fill(daemon)

@@ -80,6 +80,7 @@ def set_up(task: Task) -> bool:
         if asks:
             words = [sys.executable, os.path.join(os.path.dirname(__file__), "overnight_model.py"), task.model]
             lab.settings.set_config("plugins.command.command", json.dumps(words))
+            lab.settings.set_config("plugins.command.timeout_s", "2")
             lab.settings.set_config("plugins.thinkers.propose", "false")
             lab.settings.set_config("plugins.thinkers.verdicts", "false")  # the runs alone decide
             lab.settings.set_config("slots.thinker", "command")

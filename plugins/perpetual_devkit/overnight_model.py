@@ -1,7 +1,7 @@
 """The model server of an overnight test, on loopback, and the program that asks it.
 
 The server counts its answers, so that what was asked twice shows. While it is down it fails in every way in turns: too
-many requests, an internal error, an answer that is cut off, one that is no JSON, and none at all.
+many requests, an internal error, an answer that is cut off, one that is no JSON, none at all, and one that is late.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import threading
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-__all__ = ["ModelServer"]
+__all__ = ["WAYS", "ModelServer"]
 
-_WAYS = ("429", "500", "cut off", "no JSON", "nothing")
+WAYS = ("429", "500", "cut off", "no JSON", "nothing", "late")
+_LATE_S = 60.0
 _PATIENCE_S = 20.0
 
 
@@ -27,6 +28,7 @@ class ModelServer:
         self.answered: dict[str, list[int]] = {}  # the numbers of the answers to each question
         self.failed = 0
         self._count = 0
+        self._over = threading.Event()
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
@@ -35,6 +37,7 @@ class ModelServer:
 
     def close(self) -> None:
         """Ends it."""
+        self._over.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -43,13 +46,13 @@ class ModelServer:
         with self._lock:
             if self.is_down:
                 self.failed += 1
-                return _WAYS[(self.failed - 1) % len(_WAYS)]
+                return WAYS[(self.failed - 1) % len(WAYS)]
             self._count += 1
             self.answered.setdefault(question, []).append(self._count)
             return json.dumps({"note": f"answer {self._count}"}).encode()
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
-        answer = self._answer
+        answer, over = self._answer, self._over
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
@@ -58,6 +61,8 @@ class ModelServer:
                 found = answer(str(question["request_id"]))
                 if found in ("429", "500"):
                     self.send_error(int(found))
+                elif found == "late":
+                    over.wait(_LATE_S)
                 elif found != "nothing":
                     body = found if isinstance(found, bytes) else b'{"note": '
                     self.send_response(200)

@@ -52,7 +52,7 @@ def test_the_second_names_the_first_and_changes_nothing(project: Path) -> None:
             before = lab.feed.last()
         status, document = _ask(project, "daemon")
         assert (status, document["error"]["code"]) == (6, "conflict")
-        assert f"as process {first.pid}" in document["error"]["message"]
+        assert f"process {first.pid}" in document["error"]["message"]
         assert "perpetual daemon status" in document["error"]["hint"]
         status, document = _ask(project, "daemon", "--detach")
         assert status == 6, document
