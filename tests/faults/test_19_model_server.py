@@ -20,7 +20,7 @@ from tests.support import until
 
 SCRIPT = os.path.abspath(perpetual_devkit.overnight_model.__file__)
 
-pytest.importorskip("perpetual_thinkers")  # the plugin that asks models
+pytest.importorskip("perpetual_thinkers.plugin")  # the plugin that asks models
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
