@@ -13,7 +13,6 @@ import json
 import os
 import platform
 import random
-import resource
 import shutil
 import signal
 import subprocess
@@ -37,6 +36,9 @@ from perpetual_devkit.overnight_campaign import REPLICATES, Task
 from perpetual_devkit.overnight_model import ModelServer
 from perpetual_devkit.overnight_parts import DRIVER_VARIABLE
 
+if sys.platform != "win32":
+    import resource
+
 if TYPE_CHECKING:
     import psutil
 
@@ -46,7 +48,7 @@ __all__ = ["FAULTS", "OvernightCertificate", "run_overnight"]
 
 # What is done to the disturbed campaign beside the kills, in turns.
 FAULTS = ("run lost", "model down", "disk full", "driver gone", "run preempted")
-_CAMPAIGN, _JUDGE, _RUN = (f"perpetual_devkit.overnight_{name}" for name in ("campaign", "judge", "run"))
+_CAMPAIGN, _JUDGE = "perpetual_devkit.overnight_campaign", "perpetual_devkit.overnight_judge"  # programs
 _MARK = "OVERNIGHT_MARK"  # in the environment of every process of a test
 _AIMED = [name for name in STEPS if name.startswith(("loop:", "launch:", "scan:", "note:")) and name != "loop:stopped"]
 _AIM_SHARE = 0.4  # of the kills that are meant for a named step
@@ -58,6 +60,7 @@ _LASTS_S, _BETWEEN_S = (0.5, 1.5), (0.1, 1.0)  # how long a fault lasts, and unt
 _MODEL_S = 6.0  # until a question has failed, at most
 _SMALL_BYTES = 16 << 10
 _SWEEP_S = "2s"  # where nothing wakes it: a lost run has no word, nor has a driver that is back
+_TURNS_S = 120.0  # from the start of a daemon to its kill, whatever the machine does meanwhile
 _LOOK_S = 0.02
 _PATIENCE_S = 600.0  # for a campaign to come to its end
 _PROGRAM_S = 300.0
@@ -65,7 +68,7 @@ _LEFT_S = 20.0  # for the last processes to end
 _MOST_STARTS = 20  # of a daemon that stops although there is something to do
 _FINAL = ("all_decided", "queue_empty")
 _MOST_PROBLEMS = 50
-_CAN_FILL = hasattr(resource, "prlimit")
+_CAN_FILL = sys.platform.startswith("linux")  # elsewhere no limit can be set for a process that runs
 _NO_MODEL = "model down: no plugin brings thinkers here"
 
 
@@ -75,7 +78,8 @@ class OvernightCertificate:
 
     `killed_in` counts the kills by the step that they were aimed at, `random` those at a random instant. `faults`
     counts the others, and `not_tried` says why some were left out. `stops` are the reasons for which a daemon of the
-    disturbed campaign ended by itself. `kept` is the folder with both projects, where they were kept.
+    disturbed campaign ended by itself. `answers` are those of the model that are stored. `kept` is the folder with both
+    projects, where they were kept.
     """
 
     store: str
@@ -191,7 +195,7 @@ class _Trouble:
         self._kinds = [*FAULTS]
         self._failed = 0  # questions of the model, when it went down last
         self.done: Counter[str] = Counter()
-        self._turn, self._began, self._next_at = 0, False, 0.0
+        self._turn, self._next_at = 0, 0.0
         self._heal_at: float | None = None
         self._limited: int | None = None  # the daemon whose files may not grow
 
@@ -245,6 +249,8 @@ class _Trouble:
         return self._limit(daemon, _SMALL_BYTES)
 
     def _limit(self, daemon: subprocess.Popen[bytes], size: int | None) -> bool:
+        if not sys.platform.startswith("linux"):
+            return False
         with suppress(OSError):
             _, hard = resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE)
             resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (hard if size is None else size, hard))
@@ -291,7 +297,7 @@ class _Test:
         self._place, self._store, self._kills, self._seed, self._is_kept = place, store, kills, seed, is_kept
         self._progress, self._command = progress, command
         self._chance = random.Random(seed)
-        self._claims = 4 + max(0, kills - 5) // 3  # more kills need a longer campaign
+        self._claims = 4 + max(0, kills - 5) * 4 // 5  # each daemon starts some runs before it is killed
         self._reference, self._found = (self._campaign(name) for name in ("reference", "disturbed"))
         self._models = ModelServer(), ModelServer()
         self._trouble = _Trouble(self._found, self._models[1], random.Random(f"{seed}/faults"), max(1, kills // 5))
@@ -368,7 +374,7 @@ class _Test:
             "PERPETUAL_CACHE_DIR": str(self._place / "cache"),
             "XDG_CONFIG_HOME": str(base / "config"),
             "PYTHONPATH": os.pathsep.join([str(self._place / "site"), *(path for path in sys.path if path)]),
-            # a compiled module that a full disk cuts off would stay for other programs
+            # A compiled module that a full disk cuts off would stay for other programs.
             **({"PYTHONDONTWRITEBYTECODE": "1"} if name == "disturbed" else {}),
         }
         return _Campaign(base / "project", environment, str(self._place))
@@ -417,6 +423,7 @@ class _Test:
     def _start(self, campaign: _Campaign, step: str | None = None) -> subprocess.Popen[bytes]:
         """Starts the daemon, which is to end itself at `step`."""
         campaign.starts += 1
+        campaign.is_over = False  # until it says so itself
         environment = {**campaign.environment, **({"PERPETUAL_DIE_AT": step} if step else {})}
         words = (self._command if campaign is self._found else _daemon)(campaign.folder)
         with open(self._said(campaign, "err"), "wb") as errors, open(self._said(campaign, "out"), "wb") as out:
@@ -477,12 +484,15 @@ class _Test:
         """Starts a daemon and kills it, some while it starts."""
         campaign = self._found
         daemon = self._start(campaign, step)
+        began = time.monotonic()
         is_early = step is None and self._chance.random() < _EARLY_SHARE
         kill_at = time.monotonic() + self._chance.uniform(0.0, _START_S) if is_early else None
         while daemon.poll() is None:
             now = time.monotonic()
             if kill_at is None and self._has_turned(campaign):
                 kill_at = now + (_AIM_S if step else self._chance.uniform(0.0, self._longest_s))
+            if now - began > _TURNS_S:
+                raise _Fault(f"a daemon made no turn within {_TURNS_S:g} s")
             if kill_at is not None and now >= kill_at:
                 daemon.kill()
                 daemon.wait()
