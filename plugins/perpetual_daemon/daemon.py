@@ -94,6 +94,7 @@ class Daemon(Service):
         self._beside: Beside | None = None
         self._words, self._is_well, self._number = "starting", True, 0
         self._waits: tuple[str, str] | None = None
+        self._is_warm = False
 
     def run(self, lab: Lab, stop: StopSignal) -> None:
         """Turns the loop until `stop` is set, or a reason comes."""
@@ -145,6 +146,9 @@ class Daemon(Service):
                     stop.wait(wait_s)  # ends of runs that cannot be recorded would wake it without a pause
                 continue
             self._tell(current.lab, done)
+            if done.launched and not self._is_warm:
+                self._is_warm = True
+                threading.Thread(target=_warm, args=(current.another,), daemon=True, name="daemon-warm").start()
             if done.reason is not None and done.reason not in self.settings.waits_on:
                 return End(done.reason, done.explanation or "", self._number)
             if self.settings.max_cycles is not None and self._number >= self.settings.max_cycles:
@@ -275,6 +279,15 @@ def _may_pass(problem: Exception) -> bool:
     """Returns whether a turn may succeed later though this one failed: also where the disk is full."""
     is_full = isinstance(problem, PerpetualError) and problem.code == "not_written"
     return is_full or isinstance(problem, (TransientError, ConfigError, OSError))
+
+
+def _warm(open_lab: Callable[[], Lab]) -> None:
+    """Has the gates of memory read their rules while the first runs go on: the first note takes a second otherwise."""
+    try:
+        with open_lab() as lab:
+            lab.memory.scan("A run has ended.")
+    except (PerpetualError, OSError):
+        return  # the note that is written meets it, and says so
 
 
 def _wake_at_stop(stop: StopSignal, wakes: Wakes) -> None:

@@ -41,11 +41,16 @@ _ALWAYS = ("all_decided", "queue_empty", "budget_exhausted", "waiting_for_approv
 
 
 def claim(
-    lab: Lab, *, command: str = "sh -c 'echo acc=1.5$PERPETUAL_SEED'", approve: bool = True, replicates: int = 2,
+    lab: Lab,
+    *,
+    command: str = "sh -c 'echo acc=1.5$PERPETUAL_SEED'",
+    approve: bool = True,
+    replicates: int = 2,
     wall_s: float = 60.0,
+    statement: str = "acc rises",
 ) -> str:  # fmt: skip
     """Makes an open claim with one experiment and returns the experiment's id."""
-    made = lab.hypotheses.add("acc rises", metric="acc", direction="max", mde=0.1, baseline=1.0)
+    made = lab.hypotheses.add(statement, metric="acc", direction="max", mde=0.1, baseline=1.0)
     found = lab.experiments.propose(
         made.id, command=command, noise=0.05, replicates=replicates, cost_run_hours=0.001, wall_s=wall_s
     )
