@@ -50,6 +50,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python tools/bench_store.py
 	$(BIN)/python tools/bench_memory.py
 	$(BIN)/python tools/bench_runs.py
+	$(BIN)/python tools/bench_loop.py
 	$(BIN)/python tools/bench_report.py
 	$(BIN)/python tools/bench_mcp.py
 	$(BIN)/python tools/bench_science.py

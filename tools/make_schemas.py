@@ -54,11 +54,13 @@ from perpetual_devkit.documents import (
     PluginsSearch,
     Uninstall,
 )
+from perpetual_digest.documents import Digest
 from perpetual_export.documents import Crate, Export
 from perpetual_find.documents import Found
 from perpetual_lineage.documents import Lineage, Rejection
 from perpetual_mirrors.documents import MirrorPushes
 from perpetual_notes.documents import NoteType
+from perpetual_notify.documents import NotifyList, NotifySend, NotifyTest
 from perpetual_optuna.documents import SweepPruned
 from perpetual_recall.documents import BlockDocument, Explained, NotePrice, NoteWorth
 from perpetual_replay.documents import Bisection, Replays
@@ -74,6 +76,7 @@ from perpetual_scorers.documents import (
 )
 from perpetual_scorers.plan_documents import Overturn, Power
 from perpetual_try.documents import Tried, TryPlan
+from perpetual_watch.documents import Watch
 
 FOLDER = Path(__file__).resolve().parent.parent / "plugins" / "perpetual_cli" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -120,6 +123,7 @@ DOCUMENTS: dict[str, Any] = {
     "daemon_status": DaemonStatus,
     "daemon_unit": DaemonUnit,
     "demo": Demo,
+    "digest": readable(Digest),
     "doctor": Doctor,
     "error": Error,
     "event": Event,
@@ -152,6 +156,9 @@ DOCUMENTS: dict[str, Any] = {
     "note_history": NoteHistory,
     "note_hits": Page[NoteHit],
     "note_types": Page[NoteType],
+    "notify_list": readable(NotifyList),
+    "notify_send": readable(NotifySend),
+    "notify_test": readable(NotifyTest),
     "note_queue": Page[NoteWaiting],
     "notes": Page[Note],
     "overturn": Overturn,
@@ -200,6 +207,7 @@ DOCUMENTS: dict[str, Any] = {
     "references": Page[Reference],
     "verification": Verification,
     "version": Version,
+    "watch": readable(Watch),
 }
 
 # An experiment that a dry run would propose has no id yet.

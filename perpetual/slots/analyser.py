@@ -26,7 +26,8 @@ of any age, or None for a kind that it does not know; it is one printable line.
 
 *Proposer*: answers drafts of experiments for the loop to consider, each for one of the hypotheses it was given, with a
 reason in words and arguments that `lab.experiments.propose` takes: a command, and a design that makes a claim (a draft
-without one is never picked), or a baseline's further runs (`extends`) or stand-in (`proxy_of`). Drafts that were tried
+without one is never picked), or a baseline's further runs (`extends`) or stand-in (`proxy_of`). It is given the open
+hypotheses' experiments and their baselines, with their stand-ins and what runs the same. Drafts that were tried
 before are removed by the kernel. It never changes the records it is given; with nothing to go on it answers nothing.
 """
 

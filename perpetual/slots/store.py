@@ -66,6 +66,7 @@ from perpetual.slots.store_rows import (
     StoreMeta,
     StorePage,
     document_of,
+    matches,
 )
 from perpetual.slots.store_transaction import Transaction
 from perpetual.toolkit.units import start_of
@@ -297,16 +298,15 @@ class StoreBase(ABC):
         if limit < 1:
             raise UsageError(f"a page holds at least one item, not {limit}")
         after = start_of(cursor)
-        if self.in_transaction:
-            found = self.find(kind, **equals)  # with what is not committed yet
-            if newest_first:
-                found = [item for item in reversed(found) if not after or item.number < after]
-            else:
-                found = [item for item in found if item.number > after]
-        else:
-            self.check_fields(kind, equals)
-            rows = self.slice(kind, equals, after=after, newest_first=newest_first, limit=limit + 1)
-            found = [document_of(kind, row, fresh=self.fresh_rows) for row in rows]
+        self.check_fields(kind, equals)
+        inside: Transaction | None = getattr(self.__open, "transaction", None)
+        staged = inside.staged(kind) if inside is not None else {}
+        rows = self.slice(kind, equals, after=after, newest_first=newest_first, limit=limit + 1 + len(staged))
+        found = [document_of(kind, row, fresh=self.fresh_rows) for row in rows if row["_id"] not in staged]
+        if staged:  # what is not committed yet, in its place
+            found += [document_of(kind, row) for row in staged.values() if matches(row, equals)
+                      and (not after or (row["_no"] < after if newest_first else row["_no"] > after))]  # fmt: skip
+            found.sort(key=lambda document: document.number, reverse=newest_first)
         items = tuple(found[:limit])
         return StorePage(items, str(items[-1].number) if len(found) > limit else None)
 

@@ -46,7 +46,7 @@ class Transaction:
     def find(self, kind: str, /, **equals: object) -> list[Document]:
         """Returns all that match, oldest first; the fields must be declared indexes."""
         self._store.check_fields(kind, equals)
-        staged = {id: row for (staged_kind, id), row in self._staged.items() if staged_kind == kind}
+        staged = self.staged(kind)
         fresh = self._store.fresh_rows
         found = [
             document_of(kind, row, fresh=fresh) for row in self._store.scan(kind, equals) if row["_id"] not in staged
@@ -89,6 +89,10 @@ class Transaction:
         number = self._counters[kind] = self._counters.get(kind, 0) + 1
         self._stage(kind, str(number), 1, number, row)
         return number
+
+    def staged(self, kind: str) -> dict[str, Row]:
+        """Returns the rows of the kind that the block has written, by id; they are not to be changed."""
+        return {id: row for (staged_kind, id), row in self._staged.items() if staged_kind == kind}
 
     def count(self, kind: str, /, **equals: object) -> int:
         """Returns how many documents or rows of the kind there are, or how many of them match."""

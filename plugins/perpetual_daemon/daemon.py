@@ -103,7 +103,7 @@ class Daemon(Service):
             closing.callback(self._let_go, lab, queue)
             current = _Current(lab, self.settings.is_safe)
             closing.callback(current.close)
-            wakes = Wakes(current.another, actor=ACTOR)
+            wakes = Wakes(current.another, queue, actor=ACTOR)
             closing.callback(wakes.close)
             self._beside = Beside(current.lab, current.another)
             closing.callback(self._beside.close)

@@ -83,6 +83,12 @@ TABLE: dict[str, Row] = {
     "queue after": Row(None, "experiment", "queue after e99 e1", 5, why="tests/plugins/dispatch/test_order.py"),
     "export": Row("export --jsonl -o runs.jsonl", "export", "export --csv --what nothing", 2),
     "mirror": Row("mirror --to tensorboard --dry-run", "mirror", "mirror --to nothing", 2),
+    "notify": Row("notify", "notify_list", "@nowhere notify", 5),
+    "notify list": Row("notify list", "notify_list", "@nowhere notify list", 5),
+    "notify test": Row(
+        None, "notify_test", "notify test nothing", 2, why="reaches a server: tests/plugins/notify/test_sending.py"
+    ),
+    "notify send": Row(None, "notify_send", "notify send", 2, why="as notify test"),
     "scan": Row("scan", "scan", "@nowhere scan", 5),
     "evidence list": Row("evidence list", "evidence_list", "evidence list --hypothesis h99", 5),
     "evidence add": Row(
@@ -143,6 +149,7 @@ TABLE: dict[str, Row] = {
     "events": Row("events --limit 3", "events", "events --cursor x", 2),
     "gc": Row("gc --dry-run", "gc", "gc --yes --dry-run", 2),
     "gpu-status": Row("gpu-status", "gpu_status", "@nowhere gpu-status", 5),
+    "digest": Row("digest --since 2d", "digest", "digest --since soon", 2),
     "doctor": Row("doctor", "doctor", "@nowhere doctor", 5),
     "plugins list": Row("plugins list", "plugins", "@nowhere plugins list", 5),
     "plugins show": Row("plugins show tinydb", "plugin", "plugins show tinidb", 5),
@@ -202,6 +209,7 @@ TABLE: dict[str, Row] = {
     "undo": Row("undo --dry-run", "undone", "@nowhere undo", 5),
     "archive": Row("archive e1", "archived", "archive e3", 6),
     "find": Row("find deeper", "found", "find the", 2),
+    "watch": Row("watch --once", "watch", "@nowhere watch", 5),
     "help": Row("help runs", "help", "help rnus", 2),
     "report": Row("report -o report.md", "report", "report --format pdf", 2),
     "verify": Row("verify report.md", "verification", "verify report-file", 2, ("report -o report.md",)),

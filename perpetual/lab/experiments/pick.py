@@ -13,6 +13,7 @@ from perpetual.lab.evidence.confidence import predictions_of
 from perpetual.lab.evidence.decision_preview import explained
 from perpetual.lab.experiments.learned import candidate_of
 from perpetual.lab.experiments.propose import as_weighed, ended_elsewhere, propose, serves, state_of
+from perpetual.lab.experiments.related import Related
 from perpetual.lab.kinds import EVENT, EXPERIMENT, HYPOTHESIS, RUN, ExperimentRow
 from perpetual.lab.ledger.experiments import ExperimentRecords, design_key, sources_of
 from perpetual.lab.ledger.hypotheses import HypothesisRecords
@@ -42,7 +43,8 @@ def drafts(ctx: Context, *, quiet: bool = False) -> list[tuple[Draft, Experiment
     A proposer that fails, and a draft that cannot be proposed, hold up no other; the feed names them, unless `quiet`.
     """
     opened = [HypothesisRecords(ctx).get(item.id) for item in ctx.store.find(HYPOTHESIS, status="open")]
-    known = [ExperimentRecords(ctx).get(item.id) for item in ctx.store.find(EXPERIMENT)]
+    bearing = ctx.cached(Related).bearing_on(hypothesis.id for hypothesis in opened)
+    known = [ExperimentRecords(ctx).get(item.id) for item in bearing]
     lacking = {hypothesis.id: hypothesis.needs for hypothesis in opened}
     found: list[tuple[Draft, Experiment]] = []
     proposers: list[tuple[str, Proposer]] = ctx.parts("proposer")

@@ -15,6 +15,7 @@ from perpetual.lab.evidence.decision_preview import explained
 from perpetual.lab.experiments.pick import drafts, rescored
 from perpetual.lab.experiments.propose import propose as propose_one
 from perpetual.lab.experiments.propose import state_of
+from perpetual.lab.experiments.related import Related
 from perpetual.lab.kinds import EVENT, EVIDENCE, EXPERIMENT, HYPOTHESIS, RUN, ExperimentRow, RunRow
 from perpetual.lab.ledger.experiments import ExperimentRecords
 from perpetual.lab.ledger.hypotheses import HypothesisRecords
@@ -178,18 +179,11 @@ def _next_plain(ctx: Context, held: Collection[str]) -> str | None:
     A baseline of a claim that is open, or what a person wants to see.
     """
     opened = {item.id for item in ctx.store.find(HYPOTHESIS, status="open")}
-    experiments = ctx.store.find(EXPERIMENT)
-    users: dict[str, set[str | None]] = {}
-    for item in experiments:
-        if isinstance(item.body["design"]["baseline"], str):
-            users.setdefault(item.body["design"]["baseline"], set()).add(item.body["hypothesis_id"])
     for item in _ready(ctx):
-        if (
-            item.id not in held
-            and item.body["design"]["claim"] is None
-            and (item.id not in users or users[item.id] & opened)
-        ):
-            return item.id
+        if item.id not in held and item.body["design"]["claim"] is None:
+            users = ctx.cached(Related).users(item.id)
+            if not users or users & opened:
+                return item.id
     return None
 
 
@@ -261,8 +255,7 @@ def stop_reason(ctx: Context, launches: Launches) -> tuple[str, str] | None:
         return None  # also where another loop has recorded the end of a run since: what that teaches was not seen yet
     if RunRecords(ctx).queue_state() != "running":
         return "stop_requested", f"the queue is {RunRecords(ctx).queue_state()} (perpetual queue resume)"
-    hypotheses = ctx.store.find(HYPOTHESIS)
-    if hypotheses and not any(item.body["status"] == "open" for item in hypotheses):
+    if ctx.store.count("hypothesis") and not ctx.store.count("hypothesis", status="open"):
         return "all_decided", "no hypothesis is open"
     if launches.runs or launches.parked:
         return None

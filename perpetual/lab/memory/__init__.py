@@ -39,6 +39,7 @@ _FLUSH_AT_ONCE = 50  # fewer than the commits among which a memory knows its int
 _MESSAGE_LIMIT_BYTES = 4 * 1024
 _LONGEST_AUTHOR = 160  # characters
 _TYPE = re.compile(r"---\r?\n(?:(?!---)[^\n]*\n){0,99}?type:[ \t]*['\"]?([\w-]{1,80})")
+_NEWEST = 100  # notes among which the nearest path is looked for
 _MOST_GATED = 100  # versions whose words the gates are asked about at once
 _WITHHELD = "(withheld: the gates have not passed it)"
 _STATUS_OF = {"pass": "candidate", "quarantine": "quarantined", "reject": "rejected"}
@@ -261,7 +262,8 @@ class Notes:
         name = self._memory.normalise(path)
         found = self._ctx.store.get(NOTE, name)
         if found is None:
-            near = ", ".join(nearest(name, [document.id for document in self._ctx.store.find(NOTE)]))
+            newest = self._ctx.store.page(NOTE, limit=_NEWEST, newest_first=True).items
+            near = ", ".join(nearest(name, [document.id for document in newest]))
             raise NotFound(f"no note {name}", hint=f"the nearest: {near}" if near else "perpetual memory list")
         return found
 

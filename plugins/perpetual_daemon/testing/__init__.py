@@ -152,7 +152,8 @@ class _Working:
     """A companion in a thread, as the daemon runs it."""
 
     def __init__(self, companion: Companion, lab: Lab) -> None:
-        self.stop, self.problem = threading.Event(), None
+        self.stop = threading.Event()
+        self.problem: Exception | None = None
         self.thread = threading.Thread(target=self._run, args=(companion, lab), daemon=True)
         self.thread.start()
 
@@ -215,7 +216,7 @@ class CompanionContract(_Project):
 
         def asked() -> None:
             found = companion.trouble()
-            assert found is None or (isinstance(found, str) and found.strip()), f"it answered {found!r}"
+            assert found is None or found.strip(), f"it answered {found!r}"
             assert found is None or "\n" not in found, "its trouble has more than a line"
             assert quickest(companion.trouble, _TROUBLE_S) < _TROUBLE_S, "it did not answer at once"
 
