@@ -1,0 +1,93 @@
+"""The companion of the daemon that asks the thinker: it comments on runs and proposes, beside the loop.
+
+It acts in the thinker's own name (`agent:thinker-NAME`), so its proposals carry it, and an approval is no right of it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from perpetual import Lab
+from perpetual_daemon.companion import Companion
+from perpetual_thinkers.state import in_force
+
+if TYPE_CHECKING:
+    from perpetual.slots.service import StopSignal
+    from perpetual_thinkers.thinking import Thinking
+
+__all__ = ["ThinkerCompanion", "build"]
+
+_LOOK_S = 1.0
+
+
+class ThinkerCompanion(Companion):
+    """Turns `Thinking` while the daemon runs; a changed configuration counts at the next look.
+
+    Args:
+        now: returns the present time, in UTC.
+        draw: answers in [0, 1), for the back-off.
+    """
+
+    def __init__(
+        self, *, now: Callable[[], datetime] = lambda: datetime.now(UTC), draw: Callable[[], float] = random.random
+    ) -> None:
+        self._now, self._draw = now, draw
+        self._trouble: str | None = None
+        self._waits: datetime | None = None
+
+    def run(self, lab: Lab, stop: StopSignal) -> None:
+        """Asks, one question at a time, until `stop` is set.
+
+        Raises:
+            NotPermitted: (not_trusted) in a held project.
+            PluginError: for a thinker that is not installed.
+        """
+        while not stop.is_set():
+            settings = _settings(lab)
+            with Lab.open(lab.root, actor=f"agent:thinker-{settings[0]}", registry=lab.registry) as own:
+                from perpetual_thinkers.thinking import Thinking
+
+                thinker = own.part("thinker")
+                if thinker.thinks:
+                    own.trust.require("asking a thinker")
+                thinking = Thinking(own, thinker, settings[0], now=self._now, draw=self._draw)
+                self._turn(own, thinking, settings, stop)
+
+    def _turn(self, lab: Lab, thinking: Thinking, settings: tuple[str, str], stop: StopSignal) -> None:
+        """Works until `stop` is set or the configuration has changed."""
+        seen: str | None = None
+        while not stop.is_set():
+            state = lab.feed.state()
+            waits = thinking.waits_until()
+            if state is None or state != seen or self._was_waiting(waits):
+                if _settings(lab) != settings:
+                    return
+                seen = state
+                while waits is None and not stop.is_set() and thinking.step(stop):
+                    waits = thinking.waits_until()
+                    seen = None
+                self._trouble = thinking.trouble()
+            stop.wait(_LOOK_S)
+
+    def _was_waiting(self, waits: datetime | None) -> bool:
+        """Returns whether a wait after a failure is over since the last look."""
+        before, self._waits = self._waits, waits
+        return before is not None and waits is None
+
+    def trouble(self) -> str | None:
+        """Returns why the thinker is not asked, None where it works or there is none."""
+        return self._trouble
+
+
+def _settings(lab: Lab) -> tuple[str, str]:
+    """Returns the name of the thinker in force and every option of plugins; once they have changed it is built anew."""
+    lab.config.reload()
+    return in_force(lab), repr(lab.config.sections)
+
+
+def build(options: Mapping[str, object]) -> ThinkerCompanion:
+    """Builds the companion."""
+    return ThinkerCompanion()

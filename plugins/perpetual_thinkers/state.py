@@ -1,0 +1,55 @@
+"""Where the thinker of a project stands, from the record and the configuration alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from perpetual.toolkit.units import iso
+from perpetual_thinkers.breaker import breaker_state
+from perpetual_thinkers.caps import day_of, limits_of, spent_on
+from perpetual_thinkers.records import BREAKER, STATES, THOUGHT
+
+if TYPE_CHECKING:
+    from perpetual import Lab
+    from perpetual_thinkers.documents import ThinkersState
+
+__all__ = ["in_force", "state_of"]
+
+
+def in_force(lab: Lab) -> str:
+    """Returns the bare name of the thinker that the configuration chooses."""
+    return lab.config.chosen(lab.registry.slot("thinker")).rpartition("/")[2]
+
+
+def state_of(lab: Lab, now: datetime | None = None) -> ThinkersState:
+    """Returns the thinker in force, what it has used today, and whether its breaker is open."""
+    now = now or datetime.now(UTC)
+    name, day = in_force(lab), day_of(now)
+    breaker, spent, limits = breaker_state(lab, name, now), spent_on(lab, day), limits_of(lab)
+    capped = [row["cap"] for row in lab.records(BREAKER).find(thinker=name) if row["capped_on"] == day]
+    waits = breaker.until is not None and breaker.until > now
+    state, reason, until = "working", None, None
+    if name == "none":
+        state = "none"
+    elif waits:
+        state, reason, until = "open" if breaker.is_open else "waiting", breaker.error, breaker.until
+    elif capped:
+        state, reason = "capped", capped[0]
+    records = lab.records(THOUGHT)
+    counts = Counter({one: len(records.find(state=one)) for one in STATES})
+    return {
+        "thinker": name,
+        "state": state,
+        "reason": reason,
+        "until": None if until is None else iso(until),
+        "failures": breaker.failures,
+        "calls_today": spent.calls,
+        "tokens_today": spent.tokens,
+        "usd_today": spent.usd,
+        "max_calls_per_day": limits.calls,
+        "max_tokens_per_day": limits.tokens,
+        "max_usd_per_day": limits.usd,
+        "thoughts": {one: count for one, count in counts.items() if count},
+    }
