@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual_thinkers.documents import ThinkersState
 
-__all__ = ["state_of"]
+__all__ = ["state_of", "work"]
 
 
 def state_of(lab: Lab, now: datetime | None = None) -> ThinkersState:
@@ -18,3 +18,10 @@ def state_of(lab: Lab, now: datetime | None = None) -> ThinkersState:
     from perpetual_thinkers.state import state_of as found
 
     return found(lab, now)
+
+
+def work(lab: Lab, *, most: int = 100) -> int:
+    """Asks the thinker all there is to ask now, without a daemon, in at most `most` steps; returns how many it took."""
+    from perpetual_thinkers.acting import work as done
+
+    return done(lab, most=most)

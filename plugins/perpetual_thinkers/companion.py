@@ -1,20 +1,18 @@
-"""The companion of the daemon that asks the thinker: it comments on runs and proposes, beside the loop.
-
-It acts in the thinker's own name (`agent:thinker-NAME`), so its proposals carry it, and an approval is no right of it.
-"""
+"""The companion of the daemon that asks the thinker: it comments on runs and proposes, beside the loop."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from perpetual import Lab
 from perpetual_daemon.companion import Companion
+from perpetual_thinkers.acting import acting, utc_now
 from perpetual_thinkers.state import in_force
 
 if TYPE_CHECKING:
+    from perpetual import Lab
     from perpetual.slots.service import StopSignal
     from perpetual_thinkers.thinking import Thinking
 
@@ -31,51 +29,37 @@ class ThinkerCompanion(Companion):
         draw: answers in [0, 1), for the back-off.
     """
 
-    def __init__(
-        self, *, now: Callable[[], datetime] = lambda: datetime.now(UTC), draw: Callable[[], float] = random.random
-    ) -> None:
+    def __init__(self, *, now: Callable[[], datetime] = utc_now, draw: Callable[[], float] = random.random) -> None:
         self._now, self._draw = now, draw
         self._trouble: str | None = None
-        self._waits: datetime | None = None
 
     def run(self, lab: Lab, stop: StopSignal) -> None:
         """Asks, one question at a time, until `stop` is set.
 
         Raises:
-            NotPermitted: (not_trusted) in a held project.
+            NotPermitted: (not_trusted) for a thinker in a held project.
             PluginError: for a thinker that is not installed.
         """
         while not stop.is_set():
             settings = _settings(lab)
-            with Lab.open(lab.root, actor=f"agent:thinker-{settings[0]}", registry=lab.registry) as own:
-                from perpetual_thinkers.thinking import Thinking
-
-                thinker = own.part("thinker")
-                if thinker.thinks:
-                    own.trust.require("asking a thinker")
-                thinking = Thinking(own, thinker, settings[0], now=self._now, draw=self._draw)
+            with acting(lab, now=self._now, draw=self._draw) as (own, thinking):
                 self._turn(own, thinking, settings, stop)
 
     def _turn(self, lab: Lab, thinking: Thinking, settings: tuple[str, str], stop: StopSignal) -> None:
-        """Works until `stop` is set or the configuration has changed."""
-        seen: str | None = None
+        """Works until `stop` is set or the configuration has changed; looks again only where the record has."""
+        seen, due = None, False
         while not stop.is_set():
             state = lab.feed.state()
-            waits = thinking.waits_until()
-            if state is None or state != seen or self._was_waiting(waits):
+            waits = thinking.waits_until() if due else None
+            if state is None or state != seen or (due and waits is None):
                 if _settings(lab) != settings:
                     return
-                seen = state
-                while waits is None and not stop.is_set() and thinking.step(stop):
-                    waits = thinking.waits_until()
-                    seen = None
+                while not stop.is_set() and thinking.step(stop):
+                    state = None
+                due = thinking.waits_until() is not None
                 self._trouble = thinking.trouble()
+                seen = state
             stop.wait(_LOOK_S)
-
-    def _was_waiting(self, waits: datetime | None) -> bool:
-        """Returns whether a wait after a failure is over since the last look."""
-        before, self._waits = self._waits, waits
-        return before is not None and waits is None
 
     def trouble(self) -> str | None:
         """Returns why the thinker is not asked, None where it works or there is none."""

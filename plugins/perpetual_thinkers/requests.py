@@ -99,10 +99,15 @@ def request_id_of(kind: str, subject: str, head: str) -> str:
 
 
 def ledger_head(lab: Lab) -> str:
-    """Returns what changes with each experiment, each piece of evidence and each open hypothesis."""
+    """Returns what changes with each run, each piece of evidence, each decision and each new hypothesis.
+
+    Proposals that wait change nothing: a thinker that has made some is asked again once something came of them.
+    """
     status = lab.status()
-    evidence = [[one["id"], one["status"], one["evidence_count"]] for one in status["hypotheses"]]
-    return sha256(json.dumps([status["experiments"], status["hypotheses_total"], evidence]).encode()).hexdigest()
+    counts = {name: count for name, count in status["experiments"].items() if name not in ("proposed", "total")}
+    claims = [[one["id"], one["status"], one["evidence_count"]] for one in status["hypotheses"]]
+    head = [counts, status["hypotheses_total"], claims]
+    return sha256(json.dumps(head, sort_keys=True).encode()).hexdigest()
 
 
 def again(request: Request, problem: str) -> Request:

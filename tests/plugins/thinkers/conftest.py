@@ -61,6 +61,7 @@ def measured(fresh_project: Path, tmp_path_factory: pytest.TempPathFactory, shar
     (folder / "train.py").write_text(PROGRAM)
     with Lab.open(folder, actor="user:test") as lab:
         lab.settings.set_methodology("proposal_batch_size", "2")
+        lab.settings.set_config("slots.thinker", "command")
         claim = lab.hypotheses.add("smaller steps help", metric="score", direction="max", mde=0.1, baseline=0.5)
         for more in ({"noise": 0.1}, {"claim": "none"}):
             words = f"{sys.executable} train.py --lr 0.1 --opt adam" + (" --dry" if "claim" in more else "")
@@ -103,7 +104,7 @@ def thinking(lab: Lab, clock: Clock) -> Callable[..., Thinking]:
     """Makes the work of a thinker on the lab: `thinking(thinker)`."""
 
     def make(thinker: Thinker, **options: object) -> Thinking:
-        return Thinking(lab, thinker, "scripted", now=clock, draw=lambda: 0.5)
+        return Thinking(lab, thinker, "command", now=clock, draw=lambda: 0.5)
 
     return make
 

@@ -176,7 +176,9 @@ def test_no_more_than_the_batch_is_proposed(lab: Lab, thinking: Make) -> None:
 
 
 def test_it_is_not_asked_where_the_rules_have_ideas(lab: Lab, person: Lab, thinking: Make) -> None:
-    person.hypotheses.edit("h1", params={"layers": [2, 4]})
+    grid = person.hypotheses.add("more layers help", metric="score", direction="max", mde=0.1, baseline=0.5,
+                                 params={"layers": [2, 4]})  # fmt: skip
+    person.experiments.propose(grid.id, command="python train.py", config={"layers": 2}, noise=0.1)
     only_propose(lab)
     thinker = Scripted(VARIED)
     assert steps(thinking(thinker)) == 0
@@ -419,7 +421,7 @@ def test_two_at_once_ask_once(lab: Lab, root: Path, thinking: Make, clock: Clock
     class Checks(Scripted):
         def think(self, request):  # type: ignore[no-untyped-def]
             with Lab.open(root, actor="agent:thinker-scripted") as other:
-                seen.append(Thinking(other, Scripted(NOTE), "scripted", now=clock).step(NEVER))
+                seen.append(Thinking(other, Scripted(NOTE), "command", now=clock).step(NEVER))
             inside.set()
             return super().think(request)
 
