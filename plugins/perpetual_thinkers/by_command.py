@@ -112,7 +112,8 @@ class CommandThinker(Thinker):
         if len(out) > _MOST_OUTPUT_BYTES:
             raise ThinkerError(f"the answer is longer than {_MOST_OUTPUT_BYTES} bytes")
         if process.returncode != 0:
-            said = _shown(errors.decode("utf-8", "replace").strip()[-_LONGEST_REASON:])
+            lines = errors.decode("utf-8", "replace").split("\n")
+            said = _shown(next((line.strip() for line in reversed(lines) if line.strip()), ""))
             raise ThinkerError(f"{_shown(self._command[0])} ended with status {process.returncode}: {said or '-'}")
         return _reply(out)
 

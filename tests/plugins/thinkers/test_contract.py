@@ -39,7 +39,7 @@ class TestCommandThatIsSlow(ThinkerContract):
 
     @pytest.fixture
     def thinker(self) -> Thinker:
-        return CommandThinker([sys.executable, "-c", "import time; time.sleep(60)"], timeout_s=0.5)
+        return CommandThinker([sys.executable, "-c", "import time; time.sleep(60)"], timeout_s=0.2)
 
 
 class TestCommandWithoutOne(ThinkerContract):
