@@ -71,6 +71,7 @@ from perpetual_scorers.documents import (
     SweepLine,
 )
 from perpetual_scorers.plan_documents import Overturn, Power
+from perpetual_thinkers.documents import ThoughtDocument, ThoughtLine
 from perpetual_try.documents import Tried, TryPlan
 
 FOLDER = Path(__file__).resolve().parent.parent / "plugins" / "perpetual_cli" / "schemas"

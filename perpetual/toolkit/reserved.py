@@ -26,7 +26,7 @@ RESERVED: dict[str, frozenset[str]] = {
     "analyser": frozenset({"rules"}),
     "board": frozenset({"board"}),
     "capture": frozenset({"artifacts", "provenance"}),
-    "check": frozenset({"disk", "mcp", "mirrors", "permissions", "pushed", "queue-moves"}),
+    "check": frozenset({"disk", "mcp", "mirrors", "permissions", "pushed", "queue-moves", "thinker"}),
     "command": frozenset({
         "aa", "adopt", "agent", "agentd", "approve", "archive", "ask", "auth", "believed", "bench-policy",
         "brief", "budget", "campaign", "chaos", "chat", "compare", "completion", "config", "curves", "daemon",
@@ -36,7 +36,7 @@ RESERVED: dict[str, frozenset[str]] = {
         "methodology", "mirror", "overturn", "plugins", "plugins.check", "plugins.install", "plugins.new",
         "plugins.remove", "plugins.search", "power", "propose", "queue", "rebaseline", "records", "reject",
         "report", "retry", "rm", "run", "runs", "scan", "serve", "services", "status", "store", "sweep",
-        "sweep.pruned", "sweep.suggest", "trust", "try", "undo", "uninstall", "verify", "wait", "watch",
+        "sweep.pruned", "sweep.suggest", "thoughts", "trust", "try", "undo", "uninstall", "verify", "wait", "watch",
     }),
     "frames": frozenset({"frames"}),
     "gate": frozenset({"duplicates", "immune", "lineage", "rates", "replay", "tombstones"}),
@@ -44,7 +44,8 @@ RESERVED: dict[str, frozenset[str]] = {
     "harness": frozenset({"claude-code", "codex", "cursor", "mcp", "opencode"}),
     "mcp": frozenset({"mcp"}),
     "mcp_tool": frozenset({"perpetual_bisect", "perpetual_bisections", "perpetual_curves", "perpetual_find",
-                           "perpetual_memory_block", "perpetual_query", "perpetual_replay", "perpetual_report"}),
+                           "perpetual_memory_block", "perpetual_query", "perpetual_replay", "perpetual_report",
+                           "perpetual_thoughts"}),
     "memory": frozenset({"git"}),
     "metric_reader": frozenset({"csv-file", "loggers", "metrics-log", "results-file", "stdout-json", "stdout-text"}),
     "mirror": frozenset({"mlflow", "tensorboard", "trackio", "wandb"}),
@@ -61,8 +62,9 @@ RESERVED: dict[str, frozenset[str]] = {
     "scheduler": frozenset({"local"}),
     "scorer": frozenset({"decisive", "greedy", "information-gain", "random", "round-robin", "thompson"}),
     "site": frozenset({"logbook"}),
-    "status_section": frozenset({"ad-hoc", "live-runs", "mirrors", "queue-moves", "replays"}),
+    "status_section": frozenset({"ad-hoc", "live-runs", "mirrors", "queue-moves", "replays", "thinker"}),
     "store": frozenset({"sqlite", "tinydb"}),
+    "thinker": frozenset({"command", "none"}),
     "withholder": frozenset({"lineage"}),
 }  # fmt: skip
 

@@ -75,7 +75,7 @@ class Breaker:
         opens = failures >= FAILURES
         wait_s = OPEN_S if opens else backoff_s(failures, self._random)
         found = State(failures, now + timedelta(seconds=wait_s), opens, neutralise(error, _LONGEST_ERROR))
-        with self._lab.transaction():
+        with self._lab.together():
             self._write(found)
             if failures == FAILURES:  # it opens again after each further failure, which is no news
                 payload = {"error": found.error, "failures": failures, "until": _text(found.until),
@@ -88,7 +88,7 @@ class Breaker:
         before = self.state(now)
         if not before.failures:
             return
-        with self._lab.transaction():
+        with self._lab.together():
             self._write(CLOSED)
             if before.failures >= FAILURES:
                 self._lab.feed.emit(RECOVERED, self._thinker, {})
@@ -98,7 +98,7 @@ class Breaker:
         rows = self._lab.records(BREAKER).find(thinker=self._thinker)
         if rows and rows[0]["capped_on"] == day:
             return
-        with self._lab.transaction():
+        with self._lab.together():
             self._put(capped_on=day, cap=why)
             self._lab.feed.emit(CAPPED, self._thinker, {"reason": why, "instead": "the rules go on alone"})
 

@@ -177,7 +177,7 @@ class Thinking:
         """Asks, and stores the reply; returns whether anything was asked."""
         request = thought.request if thought.problem is None else again(thought.request, thought.problem)
         day, attempt = caps.day_of(self._now()), thought.attempts + 1
-        with self._lab.transaction():
+        with self._lab.together():
             spent = caps.spent_on(self._lab, day)
             tokens, usd = caps.worst_case(request, spent, float(str(self._options["usd_per_call"])))
             why = caps.refusal(caps.limits_of(self._lab), spent, tokens, usd)
@@ -194,7 +194,7 @@ class Thinking:
                 return False  # it was ended by this process, and is asked again by the next one
             self._breaker.failed(problem.message, self._now())
             return True
-        self.store(thought, reply, attempt=attempt, day=day)
+        self.keep(thought, reply, attempt=attempt, day=day)
         self._use(thought_of(self._lab.records(THOUGHT).get(thought.id)))
         return True
 
@@ -228,9 +228,9 @@ class Thinking:
         said = answer.message if isinstance(answer, PerpetualError) else str(answer)
         raise ThinkerError(neutralise(f"{type(answer).__name__}: {said}", _LONGEST_ERROR)) from answer
 
-    def store(self, thought: Thought, reply: Reply, *, attempt: int, day: str) -> None:
+    def keep(self, thought: Thought, reply: Reply, *, attempt: int, day: str) -> None:
         """Records a reply as it came, before anything is done with it."""
-        with self._lab.transaction():
+        with self._lab.together():
             self._lab.records(REPLY).append(
                 thought=thought.id, request_id=thought.request_id, attempt=attempt, day=day, text=reply.text,
                 tokens_in=reply.tokens_in, tokens_out=reply.tokens_out, usd=reply.usd, model=reply.model,
@@ -254,7 +254,7 @@ class Thinking:
                 self._breaker.failed(f"two answers that did not fit: {problem}", self._now())
             return
         outcome = applying.write_note(self._lab, thought, answer, model=str(last["model"] or ""))
-        with self._lab.transaction():
+        with self._lab.together():
             outcome |= applying.record(self._lab, thought, answer, verdicts=bool(self._options["verdicts"]))
             self._change(thought, state=USED, outcome=outcome)
         self._breaker.succeeded(self._now())

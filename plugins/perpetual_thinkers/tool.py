@@ -51,7 +51,7 @@ def build(options: Mapping[str, object]) -> Callable[..., ThoughtsAnswer]:
 def _thoughts(
     lab: Lab, id: Annotated[str | None, "The thought's id, as thought-3, for its reply."] = None
 ) -> ThoughtsAnswer:
-    """What the project's thinker was asked, what it answered, and what came of it."""
+    """Lists what the project's thinker was asked, what it answered, and what came of it."""
     from perpetual_thinkers.show import document_of, page
 
     if id is not None:

@@ -18,7 +18,8 @@ import pytest
 from perpetual import Lab
 from perpetual.api import Finding, NotPermitted
 from perpetual.toolkit.secret import Secret
-from perpetual_thinkers import state_of, work
+from perpetual_thinkers.acting import work
+from perpetual_thinkers.state import state_of
 from perpetual_thinkers.by_command import TOKEN, CommandThinker
 from perpetual_thinkers.check import ThinkerCheck
 from perpetual_thinkers.companion import ThinkerCompanion
@@ -33,7 +34,8 @@ NOTE = json.dumps({"note": "The run ended as it should."})
 WORKER = """\
 import os, signal, sys
 from perpetual import Lab
-from perpetual_thinkers import thinking, work
+from perpetual_thinkers import thinking
+from perpetual_thinkers.acting import work
 if sys.argv[1] == "die":
     thinking.answer_of = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 with Lab.open() as lab:

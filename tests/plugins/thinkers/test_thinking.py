@@ -13,7 +13,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.api import NotPermitted
-from perpetual_thinkers import state_of
+from perpetual_thinkers.state import state_of
 from perpetual_thinkers.base import MOST_STATE_BYTES, Reply
 from perpetual_thinkers.records import REPLY, Thought, thoughts
 from perpetual_thinkers.replies import BadReply, answer_of
