@@ -1,6 +1,7 @@
 """A project's configuration: where it is, what is chosen for each slot, and where every value comes from. Floor 1.
 
-Precedence: environment (`PERPETUAL_<KEY>`) > project (`.perpetual/config.yaml`) > user > default.
+Precedence: environment (`PERPETUAL_<KEY>`, `PERPETUAL_SLOTS_<SLOT>`) > project (`.perpetual/config.yaml`) > user >
+default.
 """
 
 from __future__ import annotations
@@ -115,6 +116,7 @@ GUARDED_OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {
 
 CHOICES = "slots."  # before the name of a plugin's slot, in the key that chooses its provider
 PLUGINS = "plugins"  # the section of options; `perpetual.lab.options` says which of them is whose
+_SLOT_VARIABLE = "PERPETUAL_SLOTS_"  # and the name of a plugin's slot
 _SLOTS = "slots"  # the section of choices for slots that plugins bring
 _METHODOLOGY = "methodology"  # a section of the user's own file, which the lab reads
 GUARDS = ("immune",)  # gates that every note needs by default
@@ -289,15 +291,15 @@ class Config:
 
         What plugins were built with stays as it is. Raises as the class does; the old values are then in force.
         """
-        if self._stamps() != self._seen:
+        if self.stamps(trust=True) != self._seen:
             fresh = copy(self)
             fresh.reload()
             self.__dict__.update(fresh.__dict__)  # all at once: another thread may be reading
 
-    def _stamps(self) -> list[tuple[int, int, int] | None]:
-        """Returns what tells one state of the files from another."""
+    def stamps(self, *, trust: bool = False) -> list[tuple[int, int, int] | None]:
+        """Returns what tells one state of the files from another, with `trust` that of the trust record too."""
         stamps: list[tuple[int, int, int] | None] = []
-        for path in (user_file(), *(self.folder / name for name in self.files), self._trust_path):
+        for path in (user_file(), *(self.folder / name for name in self.files), *[self._trust_path] * trust):
             try:
                 seen = os.stat(path)
             except OSError:
@@ -308,7 +310,7 @@ class Config:
 
     def reload(self) -> None:
         """Reads the files, again after a change of them; raises as the class does."""
-        self._seen = self._stamps()  # before they are read: what changes meanwhile is of a later state
+        self._seen = self.stamps(trust=True)  # before they are read: what changes meanwhile is of a later state
         self._values: dict[str, Any] = {name: key.default for name, key in KEYS.items()}
         self._origins: dict[str, str] = dict.fromkeys(KEYS, "default")
         self.sections: dict[str, dict[str, Any]] = {}  # of `plugins`, as each file has them, by the file's origin
@@ -329,6 +331,10 @@ class Config:
             # PERPETUAL_PROJECT is the folder, not the name
             if name not in ("project", "project_id", "format") and variable in os.environ:
                 self._put(name, parse_text(key, os.environ[variable], variable), "environment", variable)
+        for variable, text in os.environ.items():
+            if variable.startswith(_SLOT_VARIABLE):
+                name = variable.removeprefix(_SLOT_VARIABLE).lower()
+                self._choices[name] = Item(f"{CHOICES}{name}", text, "environment", _CHOICE_MEANING)
 
     def _take(self, path: Path, origin: str) -> None:
         data = yamlfile.read_yaml(path)

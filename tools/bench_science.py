@@ -15,8 +15,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 from perpetual.science import STRATEGIES, confidence, judge_many, outlook, propose
-from perpetual.science.information import expected_information_gain, score_candidates
 from perpetual.science.prospects import prospect
+from perpetual_scorers.proposing.information import expected_information_gain, score_candidates
 from perpetual_scorers.simulate import Cell, StrategyPolicy, episode
 
 ROUNDS = 15

@@ -42,6 +42,7 @@ from perpetual_adopt.documents import Adoption
 from perpetual_artifacts.documents import Gc
 from perpetual_believed.documents import Believed
 from perpetual_curves.documents import Curves, LiveRunDocument
+from perpetual_daemon.documents import DaemonCycle, DaemonExit, DaemonLog, DaemonPlan, DaemonStatus, DaemonUnit
 from perpetual_demo.documents import Demo
 from perpetual_devkit.documents import (
     Chaos,
@@ -111,6 +112,12 @@ DOCUMENTS: dict[str, Any] = {
     "config": Page[Setting],
     "crate": Crate,
     "curves": Curves,
+    "daemon_cycle": DaemonCycle,
+    "daemon_exit": DaemonExit,
+    "daemon_log": DaemonLog,
+    "daemon_plan": DaemonPlan,
+    "daemon_status": DaemonStatus,
+    "daemon_unit": DaemonUnit,
     "demo": Demo,
     "doctor": Doctor,
     "error": Error,

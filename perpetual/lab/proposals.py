@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import HypothesisRow, RunRow
 from perpetual.records import ENDED, LIVE, Score
-from perpetual.science.information import failure_probability, learned_cost
+from perpetual.science.costs import failure_probability, learned_cost
 from perpetual.science.intervals import pooled_sd
 from perpetual.slots.scorer import Scorer
 

@@ -42,6 +42,7 @@ __all__ = ["Services", "services_check"]
 START_S = 30.0  # until a started service has its lock
 GRACE_S = 10.0  # between asking a service to end and killing it
 _LOOK_S = 0.05
+_STOP_LOOK_S = 0.25  # at which a service looks whether it is asked to end
 _SETTLE_S = 0.2  # after which a service that has not failed serves
 _HEALTH_S = 2.0  # between two questions after a service's health
 _LARGEST_LOG_BYTES = 10 * 1024 * 1024
@@ -94,7 +95,7 @@ class Services:
             NotPermitted: where an agent asks for it, or in a held project.
             PerpetualError: if it ended at once; the message has its reason.
         """
-        self._may(name, "starting a service")
+        self.allows(f"starting the service {name}")
         self._offer(name)
         if self.status(name)["state"] in ("starting", "running"):
             raise self._running(name)
@@ -124,13 +125,16 @@ class Services:
                                      hint=f"its log: {self.log(name)}")  # fmt: skip
             time.sleep(_LOOK_S)
 
-    def run(self, name: str) -> None:
+    def run(self, name: str, service: Service | None = None) -> None:
         """Runs a service in this process until it is asked to stop (`stop`, Ctrl-C, TERM) or ends.
+
+        Args:
+            service: the part itself where the caller has built it; None builds it from the project's options.
 
         Raises:
             Conflict: if it runs already. What `start` raises; and what the service raises.
         """
-        self._may(name, "starting a service")
+        self.allows(f"starting the service {name}")
         offer = self._offer(name)
         folder = self._ctx.folder / FOLDER
         confined.make_folder(folder)
@@ -138,7 +142,7 @@ class Services:
         if not lock.acquire(blocking=False):
             raise self._running(name)
         try:
-            _Host(self._ctx, self._feed, self._lab, offer, _file_name(name)).serve()
+            _Host(self._ctx, self._feed, self._lab, offer, _file_name(name)).serve(service)
         finally:
             lock.release()
 
@@ -166,9 +170,10 @@ class Services:
         """Returns the path of what a service writes to its output."""
         return path_of(str(self._ctx.folder), _file_name(name), "log")
 
-    def _may(self, name: str, deed: str) -> None:
+    def allows(self, deed: str) -> None:
+        """Raises NotPermitted where an agent asks for what starts a service, or in a held project."""
         person_only(self._ctx, deed)
-        self._ctx.trust.require(f"starting the service {name}")
+        self._ctx.trust.require(deed)
 
     def _offer(self, name: str) -> Offer:
         self.status(name)  # names the nearest
@@ -225,7 +230,7 @@ class _Host:
         self._said: dict[str, object] = {}
         self._lock = threading.Lock()
 
-    def serve(self) -> None:
+    def serve(self, service: Service | None) -> None:
         with suppress(FileNotFoundError):
             os.unlink(self._request)  # for an earlier one
         self._say(pid=os.getpid(), started_at=self._ctx.now(), ended_at=None, health=None, reason=None, serves=False)
@@ -233,13 +238,12 @@ class _Host:
         threads: list[threading.Thread] = []
         reason: str | None = None
         try:
-            options = self._ctx.options.of(self._offer)
-            service: Service = self._ctx.registry.build(self._offer, options)
-            for work in (self._watch, self._deliver, lambda: self._ask(service)):
+            part: Service = service or self._ctx.registry.build(self._offer, self._ctx.options.of(self._offer))
+            for work in (self._watch, self._deliver, lambda: self._ask(part)):
                 threads.append(threading.Thread(target=work, daemon=True))
                 threads[-1].start()
             with contained():
-                service.run(self._lab, self._stop)
+                part.run(self._lab, self._stop)
         except Exception as problem:
             reason = f"{type(problem).__name__}: {problem}"
             raise
@@ -260,6 +264,8 @@ class _Host:
 
     def _say(self, **words: object) -> None:
         with self._lock:
+            if words.items() <= self._said.items():
+                return  # the file says so
             self._said |= words
             write_atomic(self._state, dump_json(self._said), durable=False)
 
@@ -267,7 +273,7 @@ class _Host:
         """Says that the service serves once it has not failed at once, and ends it once its stop file is there."""
         if not self._stop.wait(_SETTLE_S):
             self._say(serves=True)
-        while not self._stop.wait(_LOOK_S):
+        while not self._stop.wait(_STOP_LOOK_S):
             if os.path.lexists(self._request):
                 self._stop.set()
 

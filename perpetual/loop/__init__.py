@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from perpetual.toolkit.crashpoints import step
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from perpetual.documents.runs import Change
     from perpetual.lab import Lab
 
@@ -56,10 +58,12 @@ class Cycle:
     resumes_at: str | None = None
 
 
-def cycle(lab: Lab, *, number: int = 1, waits_on: bool = False) -> Cycle:
+def cycle(lab: Lab, *, number: int = 1, waits_on: Collection[str] = ()) -> Cycle:
     """Runs one cycle and reports it. A stop reason is also written to the event feed.
 
-    Where `waits_on` is true the caller stays although a person is waited for, and that is not written as a stop.
+    Args:
+        number: of this cycle, from 1.
+        waits_on: reasons on which the caller stays and waits; they are not written as a stop.
 
     Raises:
         PerpetualError: what a step raises; the cycle may be run again.
@@ -77,7 +81,7 @@ def cycle(lab: Lab, *, number: int = 1, waits_on: bool = False) -> Cycle:
     step("loop:launched")
     if launches is not None:
         stop = lab.loop.stop_reason(launches)
-    if stop is not None and not (waits_on and stop[0] == "waiting_for_approval"):
+    if stop is not None and stop[0] not in waits_on:
         lab.loop.stopped(stop[0], number)
         step("loop:stopped")
     budget = lab.budget.totals()

@@ -1,9 +1,9 @@
 """What runs that are still to be launched can do for a verdict, where the noise is unknown; and what pairs teach.
 
-Pure. Imported by `perpetual.science.information`, by the lab's proposals and by simulations. The evidence rule weighs a
+Pure. Imported by the lab's proposals, by scorers and by simulations. The evidence rule weighs a
 t statistic (`perpetual.science.evalues`): one run says nothing, few degrees of freedom say little, and no number of
 runs says more than their baseline allows. Here is what its e-value is expected to reach. `d2` is a squared separation
-as in `perpetual.science.information`: half of it is the expected evidence in nats.
+as in expected information gain: half of it is the expected evidence in nats.
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from perpetual.api import Provider, Slot, Suite, hookimpl
+from perpetual.api import EventKind, Provider, Slot, Suite, hookimpl
+
+_REQUIRES = ("supervisor",)
 
 
 @hookimpl
@@ -20,3 +22,26 @@ def perpetual_slots() -> list[Slot]:
 def perpetual_loops() -> list[Provider]:
     """Offers the loop of the kernel."""
     return [Provider("loop", "default", "perpetual_daemon.strategy:build", "scan, analyse, propose, approve, launch")]
+
+
+@hookimpl
+def perpetual_services() -> list[Provider]:
+    """Offers the daemon, and what starts it again after a crash."""
+    return [
+        Provider("service", "daemon", "perpetual_daemon.daemon:build", "turns the loop unattended", requires=_REQUIRES),
+        Provider("service", "daemon-keeper", "perpetual_daemon.keeper:build", "starts the daemon again after a crash",
+                 requires=_REQUIRES),
+    ]  # fmt: skip
+
+
+@hookimpl
+def perpetual_commands() -> list[Provider]:
+    """Offers `perpetual daemon`."""
+    return [Provider("command", "daemon", "perpetual_daemon.command:daemon", "Turn the loop unattended.",
+                     requires=_REQUIRES)]  # fmt: skip
+
+
+@hookimpl
+def perpetual_kinds() -> list[EventKind]:
+    """Brings the event that says what the daemon waits for."""
+    return [EventKind("waits", "The daemon stays and waits: `reason` and `explanation`.")]

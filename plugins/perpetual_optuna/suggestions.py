@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from perpetual.api import PerpetualError, UsageError, unknown
-from perpetual.science.strategies import uniform
+from perpetual.science.draws import uniform
 from perpetual_scorers import sweeps
 from perpetual_scorers.space import Parameter, Value, checked
 

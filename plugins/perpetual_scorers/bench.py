@@ -112,7 +112,7 @@ def chosen(names: Sequence[str], offers: Sequence[OfferedScorer]) -> dict[str, s
     Raises:
         UsageError: for a name that is neither a scorer nor a file.
     """
-    from perpetual.science.strategies import STRATEGIES
+    from perpetual_scorers.proposing.strategies import STRATEGIES
 
     bare = [offer.name for offer in offers]
     installed = {(offer.name if bare.count(offer.name) == 1 else offer.qualified_name): offer for offer in offers}

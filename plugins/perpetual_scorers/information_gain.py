@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from perpetual.api import ConfigError, Score, Scorer, ScorerState
-from perpetual.science.information import propose, score_candidates
+from perpetual_scorers.proposing.information import propose, score_candidates
 
 __all__ = ["Decisive", "Greedy", "InformationGain", "RandomChoice", "RoundRobin", "StrategyScorer", "Thompson", "build"]
 

@@ -18,7 +18,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from perpetual.api import ScorerState
-from perpetual.science.information import COST_FLOOR_RUN_HOURS, MIN_GAIN_BITS, failure_probability, propose
+from perpetual.science.costs import COST_FLOOR_RUN_HOURS, failure_probability
 from perpetual.science.intervals import pooled_sd
 from perpetual.science.judgement import MIN_REPLICATES, judge
 from perpetual.science.prospects import StandIn, measured_effect, seed_correlation, stand_in
@@ -38,6 +38,7 @@ from perpetual_scorers.figures import (
     said_true,
     summary,
 )
+from perpetual_scorers.proposing.information import MIN_GAIN_BITS, propose
 
 if TYPE_CHECKING:
     from perpetual.documents.scorer import CandidateState, HypothesisState

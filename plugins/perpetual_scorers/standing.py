@@ -9,8 +9,8 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from perpetual.science.surrogate import Belief, cholesky
-from perpetual.science.sweep import Sweep
+from perpetual_scorers.proposing.surrogate import Belief, cholesky
+from perpetual_scorers.proposing.sweep import Sweep
 
 __all__ = ["Believed", "Standing", "standing"]
 

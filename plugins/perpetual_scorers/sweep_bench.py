@@ -18,7 +18,7 @@ from random import Random
 from typing import NamedTuple, TypedDict
 
 from perpetual.science import best, propose
-from perpetual.science.surrogate import cholesky
+from perpetual_scorers.proposing.surrogate import cholesky
 from perpetual_scorers.simulate import interval
 
 __all__ = ["POLICIES", "WORLDS", "Policy", "Regret", "bench", "play"]

@@ -26,8 +26,8 @@ from operator import mul
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
-from perpetual.science.surrogate import Belief, cholesky, distances, fitted
-from perpetual.science.sweep import Sweep
+from perpetual_scorers.proposing.surrogate import Belief, cholesky, distances, fitted
+from perpetual_scorers.proposing.sweep import Sweep
 from perpetual_scorers.space import Parameter, Value, halton, placed
 
 if TYPE_CHECKING:

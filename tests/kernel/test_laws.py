@@ -125,6 +125,7 @@ _PLANTED = [
     ("plugins", "perpetual_metrics.readers", "perpetual_supervisor.rundir"),
     ("public", "perpetual_git.memory", "perpetual.lab"),
     ("science", "perpetual.science.stdio_server", "perpetual.toolkit.units"),
+    ("science", "perpetual_scorers.proposing.sweep", "perpetual.toolkit.units"),
 ]
 
 
@@ -206,6 +207,8 @@ _CACHES = ("perpetual_find/index.py", "perpetual_find/logs.py", "perpetual_find/
 _PUSHERS = ("perpetual_mirrors/starting.py",)
 # Nor is what shows a notice on the desktop.
 _NOTICES = ("perpetual_dispatch/notices.py",)
+# Nor is what keeps the daemon's process, and what asks the user's service manager to.
+_KEEPERS = ("perpetual_daemon/keeper.py", "perpetual_daemon/unit.py")
 # Nor is what reads the time of a commit.
 _COMMITS = ("perpetual_report/commits.py",)
 # Nor is what starts the program of a thinker, and what looks whether one has left a process behind.
@@ -229,7 +232,7 @@ def _reaches(source: str) -> Iterator[str]:
 
 def _faces() -> list[Path]:
     exempt = (*_READERS, *_SCRATCH, *_INSTALLERS, *_POOLS, *_OWNERS, *_HARNESSES, *_CLIENTS, *_CACHES, *_NOTICES,
-              *_PUSHERS, *_COMMITS, *_THINKERS)  # fmt: skip
+              *_PUSHERS, *_COMMITS, *_KEEPERS, *_THINKERS)  # fmt: skip
     plugins = [path for path in (ROOT / "plugins").glob("perpetual_*/**/*.py")
                if path.relative_to(ROOT / "plugins").parts[0] not in _PARTS
                and path.relative_to(ROOT / "plugins").as_posix() not in exempt]  # fmt: skip

@@ -109,7 +109,7 @@ def lab(project: Path, acme: Path) -> Iterator[Lab]:
 
 
 def test_a_service_is_started_shown_and_stopped(lab: Lab) -> None:
-    assert [(item["name"], item["state"]) for item in lab.services.list()] == [
+    assert [(item["name"], item["state"]) for item in lab.services.list() if "daemon" not in item["name"]] == [
         (name, "stopped") for name in ("bell", "broken", "deaf", "short", "sick")
     ]
     started = lab.services.start("bell")

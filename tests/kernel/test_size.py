@@ -3,10 +3,10 @@
 Lines are counted as they stand, without `perpetual/testing`. The host is what is neither domain (`lab`, `science`, and
 `documents`, the types of what the lab answers), nor toolkit, loop or command line. The goals are 20,000 lines, and
 3,500 for the host. The limit was raised three times: by what the evidence rule needs to hold in a hostile lab: exact
-e-values, rates, planning, sweeps (`perpetual/science`); and by what a day of research asks of the lab itself: an
+e-values, rates, planning (`perpetual/science`); and by what a day of research asks of the lab itself: an
 environment and a copy of the code for each queued run, the order of the queue and its clock, artifacts that a run waits
 for, edits, undo, the archive, what goes on outside of the record; and by decisions on notes by evidence (the slot
-`promotion_stage`), less the search and the writing of notes, which became plugins.
+`promotion_stage`), less the search and the writing of notes, and what to propose next, which became plugins.
 """
 
 from __future__ import annotations

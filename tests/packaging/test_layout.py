@@ -41,6 +41,12 @@ def test_installed_entry_points_are_the_declared_ones(pyproject: dict[str, Any])
     assert installed == set(pyproject["project"]["entry-points"]["perpetual.plugins"]), "reinstall: pip install -e ."
 
 
+def test_installed_modules_of_the_science_are_the_declared_ones(pyproject: dict[str, Any]) -> None:
+    declared = pyproject["project"]["entry-points"]["perpetual.science"]
+    points = [point for point in entry_points(group="perpetual.science") if point.dist.name == "perpetual-lab"]  # type: ignore[union-attr]
+    assert {point.name: point.value for point in points} == declared, "reinstall: pip install -e ."
+
+
 def test_plugin_packages_hold_a_docstring_alone_at_the_top() -> None:
     """Importing a plugin's entry module runs its package: that must cost nothing."""
     for folder in folders():

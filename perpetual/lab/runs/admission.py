@@ -17,7 +17,7 @@ from perpetual.lab.engines.schedulers import is_of_this_machine, queues, schedul
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, RunRow
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.runs.order import keeps_back
-from perpetual.science.strategies import uniform
+from perpetual.science.draws import uniform
 from perpetual.slots.placement import Lease, QueuedRun, Waits
 from perpetual.slots.scheduler import LaunchError
 from perpetual.toolkit.platform import available_cpus, memory_bytes

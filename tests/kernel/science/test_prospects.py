@@ -12,7 +12,7 @@ from perpetual.science import judge, propose, score_candidates
 from perpetual.science.evalues import Statistic, log_e
 from perpetual.science.planning import statistic_of
 from perpetual.science.prospects import Setting, expected_log_e, prospect, seed_correlation, stand_in
-from perpetual.science.strategies import STRATEGIES, verdict_probability
+from perpetual_scorers.proposing.strategies import STRATEGIES, verdict_probability
 
 
 def claim(name: str, hypothesis: str = "H1", /, **more: Any) -> dict[str, Any]:

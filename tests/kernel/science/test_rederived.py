@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from perpetual.science.evalues import Statistic, log_e
-from perpetual.science.information import binary_information_gain, expected_information_gain, separation
+from perpetual_scorers.proposing.information import binary_information_gain, expected_information_gain, separation
 
 
 def log_integral(log_density: Callable[[float], float], low: float, high: float, steps: int = 2000) -> float:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from perpetual.science import best, propose
-from perpetual.science.surrogate import Belief, cholesky, distances, expected_rise, fitted
-from perpetual.science.sweep import FINALISTS, MOST_IN_PLAY
+from perpetual_scorers.proposing.surrogate import Belief, cholesky, distances, expected_rise, fitted
+from perpetual_scorers.proposing.sweep import FINALISTS, MOST_IN_PLAY
 
 
 def setting(name: str, *x: float, **more: Any) -> dict[str, Any]:

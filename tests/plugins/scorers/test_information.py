@@ -6,14 +6,12 @@ from typing import Any
 import pytest
 
 from perpetual.science import propose, score_candidates
-from perpetual.science.information import (
+from perpetual_scorers.proposing.information import (
     binary_entropy,
     binary_information_gain,
     binary_separation,
     conditional_gain,
     expected_information_gain,
-    failure_probability,
-    learned_cost,
     separation,
 )
 
@@ -108,20 +106,6 @@ def test_pending_runs_lower_the_gain() -> None:
         assert gains[0] == expected_information_gain(p, 0.5)
         assert gains[0] + conditional_gain(p, 0.5, 0.5) == pytest.approx(expected_information_gain(p, 1.0))
     assert conditional_gain(0.5, 1e5, 1.0) == 0.0
-
-
-def test_failure_probability_starts_at_a_tenth() -> None:
-    assert failure_probability(0, 0) == pytest.approx(0.1)
-    assert failure_probability(9, 10) == pytest.approx(0.5)
-
-
-def test_cost_is_learned_with_caution() -> None:
-    assert learned_cost(2.0, []) == pytest.approx(2.0)
-    assert learned_cost(2.0, [8.0]) == pytest.approx(2.0 * 2.0)  # the cube root of 8
-    assert learned_cost(2.0, [2.0, 0.5]) == pytest.approx(2.0)
-    assert learned_cost(0.0, []) == pytest.approx(1 / 3600)
-    with pytest.raises(ValueError, match=r"math domain|positive"):
-        learned_cost(1.0, [0.0])
 
 
 # Batches

@@ -1,0 +1,88 @@
+"""Runs the companions: one thread each, with a lab of its own, started again after an error."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from perpetual.toolkit.contained import contained
+
+if TYPE_CHECKING:
+    from perpetual import Lab
+    from perpetual_daemon.companion import Companion
+
+__all__ = ["Beside"]
+
+_FIRST_RETRY_S, _LONGEST_RETRY_S = 2.0, 300.0
+_GRACE_S = 5.0
+
+
+class Beside:
+    """The companions of a running daemon. `close` ends them."""
+
+    def __init__(self, lab: Lab, open_lab: Callable[[str], Lab]) -> None:
+        """Starts every companion that plugins offer; `open_lab(actor)` opens a lab for each."""
+        self._open = open_lab
+        self._threads: dict[str, threading.Thread] = {}
+        self._begin(lab)
+
+    def renew(self, lab: Lab) -> None:
+        """Ends the companions, and starts them again as `lab` builds them: its configuration has changed."""
+        self._stop.set()
+        self._begin(lab)
+
+    def _begin(self, lab: Lab) -> None:
+        self._stop = threading.Event()
+        self._failed: dict[str, str] = {}
+        self._parts: dict[str, Companion] = dict(lab.parts("companion"))
+        before, self._threads = self._threads, {}
+        for name, part in self._parts.items():
+            work = (name, part, before.get(name), self._stop, self._failed)
+            thread = threading.Thread(target=self._run, args=work, daemon=True, name=f"companion-{name}")
+            self._threads[name] = thread
+            thread.start()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Returns the names of the companions."""
+        return frozenset(self._parts)
+
+    def troubles(self) -> dict[str, str]:
+        """Returns what is wrong, by companion; answers at once."""
+        found = dict(self._failed)
+        for name, part in self._parts.items():
+            if name in found:
+                continue
+            try:
+                with contained():
+                    why = part.trouble()
+            except Exception as problem:  # noqa: BLE001 - one that cannot say how it fares is not well
+                why = f"trouble: {type(problem).__name__}: {problem}"
+            if why:
+                found[name] = why
+        return found
+
+    def close(self) -> None:
+        """Asks all to end and waits for them, for a few seconds."""
+        self._stop.set()
+        for thread in self._threads.values():
+            thread.join(_GRACE_S)
+
+    def _run(
+        self, name: str, part: Companion, before: threading.Thread | None, stop: threading.Event, failed: dict[str, str]
+    ) -> None:
+        """Runs one until the stop; an error is kept for `troubles` and the companion is started again."""
+        if before is not None:
+            before.join()  # never two of one name at once
+        wait_s = _FIRST_RETRY_S
+        while not stop.is_set():
+            try:
+                with self._open(f"loop:{name}") as lab, contained():
+                    failed.pop(name, None)
+                    part.run(lab, stop)
+                return  # it has nothing more to do
+            except Exception as problem:  # noqa: BLE001 - the loop goes on without it
+                failed[name] = f"{type(problem).__name__}: {problem}"
+                stop.wait(wait_s)
+                wait_s = min(_LONGEST_RETRY_S, 2 * wait_s)

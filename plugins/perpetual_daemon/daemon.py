@@ -1,0 +1,300 @@
+"""The service `daemon`: turns the loop of a project until a reason comes to stop.
+
+    LOCK -> RECOVER -> [SCAN -> ANALYSE -> UPDATE -> CHECK -> PROPOSE -> APPROVE -> LAUNCH -> REPORT -> SLEEP]* -> EXIT
+
+The lock is that of the service, which the kernel frees when its process is killed. Recovering needs no step of its own:
+each turn begins with a scan, and every step is a transaction that may be repeated. Between two turns the daemon sleeps
+until a run has ended, another process has changed the record, or a file of the configuration has changed. TERM, Ctrl-C
+and `daemon stop` end it after the present turn; runs go on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from perpetual import Lab
+from perpetual.api import ConfigError, Finding, PerpetualError, Service, TransientError
+from perpetual.loop import Cycle
+from perpetual.toolkit import confined
+from perpetual_daemon.beside import Beside
+from perpetual_daemon.wakes import QueueLock, Wakes, files_of
+
+if TYPE_CHECKING:
+    from perpetual.api import StopSignal
+    from perpetual_daemon.documents import DaemonCycle
+    from perpetual_daemon.strategy import LoopStrategy
+
+__all__ = ["ACTOR", "THINKER", "Daemon", "End", "Settings", "build", "line_of", "log_path"]
+
+ACTOR = "loop"
+THINKER = "thinker"  # the companion that `--require-llm` asks for
+WAITED_FOR = "waiting_for_approval"
+# What a change of the record can end. After the other reasons a person is to look before anything is started again.
+PASSING = ("all_decided", "queue_empty", "budget_exhausted", WAITED_FOR)
+_SWEEP_S = 60.0  # between two looks where nothing wakes: a supervisor may be killed, a disk may have room again
+_LONGEST_PAUSE_S = 3600.0  # the clock may be set
+_FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 60.0
+_LARGEST_LOG_BYTES = 10 * 1024 * 1024
+_LOG = "daemon.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a daemon goes about it.
+
+    - `interval_s`: seconds between two looks where nothing wakes it.
+    - `max_cycles`: turns after which it ends; None is no limit.
+    - `waits`: stays while proposals wait for a person.
+    - `stays`: stays too where there is nothing to do, or no budget, until that changes.
+    - `requires_thinker`: ends where the companion `thinker` is missing or in trouble.
+    - `is_safe`: loads bundled plugins only.
+    """
+
+    interval_s: float = _SWEEP_S
+    max_cycles: int | None = None
+    waits: bool = False
+    stays: bool = False
+    requires_thinker: bool = False
+    is_safe: bool = False
+
+    @property
+    def waits_on(self) -> tuple[str, ...]:
+        """Returns the reasons on which it stays."""
+        return PASSING if self.stays else (WAITED_FOR,) if self.waits else ()
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Why a daemon ended: a key of `perpetual.loop.EXITS`, in words, and after how many turns."""
+
+    reason: str
+    explanation: str
+    cycles: int
+
+
+class Daemon(Service):
+    """Turns the loop; see the module. `end` is set once `run` has returned.
+
+    Args:
+        settings: how it goes about it.
+        report: called with each turn, in the thread of `run`.
+    """
+
+    def __init__(self, settings: Settings | None = None, report: Callable[[Cycle], None] | None = None) -> None:
+        self.settings, self._report = settings or Settings(), report
+        self.end: End | None = None
+        self._beside: Beside | None = None
+        self._words, self._is_well, self._number = "starting", True, 0
+        self._waits: tuple[str, str] | None = None
+
+    def run(self, lab: Lab, stop: StopSignal) -> None:
+        """Turns the loop until `stop` is set, or a reason comes."""
+        with ExitStack() as closing:
+            queue = QueueLock(lab.root / ".perpetual")
+            closing.callback(self._let_go, lab, queue)
+            current = _Current(lab, self.settings.is_safe)
+            closing.callback(current.close)
+            wakes = Wakes(current.another, actor=ACTOR)
+            closing.callback(wakes.close)
+            self._beside = Beside(current.lab, current.another)
+            closing.callback(self._beside.close)
+            threading.Thread(target=_wake_at_stop, args=(stop, wakes), daemon=True).start()
+            self.end = self._turns(current, stop, queue, wakes)
+            self._log(lab, {"reason": self.end.reason, "explanation": self.end.explanation, "cycles": self.end.cycles})
+
+    def health(self, lab: Lab) -> Finding:
+        """Returns what the last turn came to, and which companion has trouble."""
+        trouble = self._beside.troubles() if self._beside is not None else {}
+        words = [self._words, *(f"{name}: {why}" for name, why in trouble.items())]
+        return Finding(
+            self._is_well and not trouble, "; ".join(words), None if self._is_well else "perpetual daemon logs"
+        )
+
+    def _turns(self, current: _Current, stop: StopSignal, queue: QueueLock, wakes: Wakes) -> End:
+        failures = 0
+        while True:
+            if stop.is_set():
+                return self._stopped(current.lab, "stop_requested", "the daemon was asked to end")
+            missing = self._missing_thinker()
+            if missing is not None:
+                return self._stopped(current.lab, "harness_down", missing)
+            try:
+                if current.renew() and self._beside is not None:
+                    self._beside.renew(current.lab)
+                queue.take()
+                queue.clear()
+                seen = current.lab.feed.last()
+                done = self._turn(current.lab)
+                failures = 0
+            except (TransientError, ConfigError, OSError) as problem:
+                failures += 1
+                wakes.sleep(self._failed(current.lab, problem, failures), 0)
+                continue
+            self._tell(current.lab, done)
+            if done.reason is not None and done.reason not in self.settings.waits_on:
+                return End(done.reason, done.explanation or "", self._number)
+            if self.settings.max_cycles is not None and self._number >= self.settings.max_cycles:
+                return self._stopped(current.lab, "max_cycles", f"{self._number} cycles were asked for")
+            if not self._is_outdated(current.lab, seen):
+                wakes.sleep(self._pause_s(done), current.lab.feed.last())
+
+    def _turn(self, lab: Lab) -> Cycle:
+        strategy: LoopStrategy = lab.part("loop")
+        number = self._number + 1
+        done = strategy.turn(lab, number=number, waits_on=self.settings.waits_on)
+        self._number = number  # a turn that failed is not counted
+        return replace(done, cycle=number)
+
+    def _is_outdated(self, lab: Lab, seen: int) -> bool:
+        """Returns whether another process has changed the record during the turn, which may have missed it."""
+        return any(event.actor != ACTOR for event in lab.feed.read(since=seen))
+
+    def _pause_s(self, done: Cycle) -> float:
+        """Returns how long to sleep after a turn where nothing wakes: the interval, a little varied."""
+        pause_s = self.settings.interval_s * random.uniform(0.9, 1.1)
+        if done.resumes_at is not None:
+            from perpetual.toolkit.units import posix_of
+
+            pause_s = min(pause_s, max(0.0, posix_of(done.resumes_at) - time.time()))
+        return min(pause_s, _LONGEST_PAUSE_S)
+
+    def _tell(self, lab: Lab, done: Cycle) -> None:
+        """Writes the turn down, and says once what the daemon waits for."""
+        self._is_well = True
+        waits = None if done.reason is None else (done.reason, done.explanation or "")
+        if waits is None and done.paused is not None:
+            waits = ("paused", done.paused)
+        if (
+            waits != self._waits
+            and waits is not None
+            and (done.reason is None or done.reason in self.settings.waits_on)
+        ):
+            lab.feed.emit("daemon.waits", "loop", {"reason": waits[0], "explanation": waits[1]})
+        self._waits = waits
+        self._words = f"cycle {done.cycle}" + ("" if waits is None else f", waits: {waits[0]} ({waits[1]})")
+        if _is_news(done) or waits is not None:
+            self._log(lab, {**line_of(done)})
+        if self._report is not None:
+            self._report(done)
+
+    def _failed(self, lab: Lab, problem: Exception, failures: int) -> float:
+        """Says what failed; returns the seconds until the next attempt."""
+        message = str(getattr(problem, "message", problem)) or type(problem).__name__
+        self._is_well, self._words = False, f"cannot go on now: {message}"
+        wait_s = min(_LONGEST_RETRY_S, _FIRST_RETRY_S * 2.0 ** (failures - 1)) * random.uniform(0.5, 1.0)
+        self._log(lab, {"error": message, "failures": failures, "retry_s": round(wait_s, 1)})
+        return wait_s
+
+    def _missing_thinker(self) -> str | None:
+        if not self.settings.requires_thinker or self._beside is None:
+            return None
+        if THINKER not in self._beside.names:
+            return "no companion named thinker is installed"
+        why = self._beside.troubles().get(THINKER)
+        return None if why is None else f"the thinker is down: {why}"
+
+    def _stopped(self, lab: Lab, reason: str, words: str) -> End:
+        lab.loop.stopped(reason, self._number)
+        return End(reason, words, self._number)
+
+    def _let_go(self, lab: Lab, queue: QueueLock) -> None:
+        """Lets the dispatcher have the queue; what ended since the last turn is recorded now."""
+        is_left = queue.clear()
+        queue.release()
+        if is_left:
+            try:
+                lab.scan(analyse=False)
+            except (PerpetualError, OSError) as problem:
+                self._log(lab, {"error": str(problem), "failures": 1, "retry_s": 0.0})
+
+    def _log(self, lab: Lab, words: Mapping[str, object]) -> None:
+        """Appends a line to the daemon's log; a disk that is full has none."""
+        path = log_path(lab)
+        try:
+            confined.make_folder(os.path.dirname(path))
+            seen = confined.look(path)
+            fresh = os.O_TRUNC if seen is not None and seen.st_size > _LARGEST_LOG_BYTES else 0
+            descriptor = confined.open_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | fresh)
+            try:
+                text = json.dumps({"time": time.time(), **words}, ensure_ascii=True)
+                os.write(descriptor, text.encode() + b"\n")
+            finally:
+                os.close(descriptor)
+        except OSError:
+            self._is_well = False
+
+
+class _Current:
+    """The lab that turns are made with: opened anew when a file of the configuration has changed."""
+
+    def __init__(self, first: Lab, is_safe: bool) -> None:
+        self._first, self._is_safe = first, is_safe
+        self._files = files_of(first)
+        self.lab = self.another()
+
+    def another(self, actor: str = ACTOR) -> Lab:
+        """Opens a lab of the project."""
+        return Lab.open(self._first.root, actor=actor, safe=self._is_safe)
+
+    def renew(self) -> bool:
+        """Opens the lab anew if a file has changed, and returns whether. Raises ConfigError: the old values hold."""
+        files = files_of(self._first)
+        if files == self._files:
+            return False
+        fresh = self.another()
+        fresh.config.methodology  # noqa: B018 - read now: a wrong file is found before the lab is used
+        old, self.lab, self._files = self.lab, fresh, files
+        old.close()
+        return True
+
+    def close(self) -> None:
+        """Closes the lab."""
+        self.lab.close()
+
+
+def _wake_at_stop(stop: StopSignal, wakes: Wakes) -> None:
+    while not stop.wait(5.0) and not wakes.is_over:
+        pass
+    wakes.wake()
+
+
+def _is_news(done: Cycle) -> bool:
+    return bool(done.changes or done.analysed or done.proposed or done.approved or done.launched or done.reason)
+
+
+def line_of(done: Cycle) -> DaemonCycle:
+    """Returns what is reported of a turn."""
+    return {
+        "cycle": done.cycle,
+        "done": [change["run_id"] for change in done.changes if change["to"] not in ("launching", "running")],
+        "analysed": [*done.analysed],
+        "proposed": [*done.proposed],
+        "approved": [*done.approved],
+        "launched": [*done.launched],
+        "spent_gpu_hours": done.spent_gpu_hours,
+        "reserved_gpu_hours": done.reserved_gpu_hours,
+        "run_hours": done.run_hours,
+        "open": done.open,
+        "paused": done.paused,
+        "resumes_at": done.resumes_at,
+        "reason": done.reason,
+        "explanation": done.explanation,
+    }
+
+
+def log_path(lab: Lab) -> str:
+    """Returns the path of the daemon's log, one JSON object a line."""
+    return os.path.join(lab.root, ".perpetual", "services", _LOG)
+
+
+def build(options: Mapping[str, object]) -> Daemon:
+    """Builds the service as `services start daemon` runs it, until it is stopped; it has no options."""
+    return Daemon(Settings(stays=True))
