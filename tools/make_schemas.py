@@ -189,6 +189,8 @@ DOCUMENTS: dict[str, Any] = {
     "sweep_importance": SweepImportanceDocument,
     "sweep_pruned": SweepPruned,
     "sweeps": Page[SweepLine],
+    "thought": ThoughtDocument,
+    "thoughts": Page[ThoughtLine],
     "trust": Trust,
     "trust_revoked": TrustRevoked,
     "trusted": Page[Trusted],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import subprocess
 import sys
@@ -13,8 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from perpetual import Lab
+from perpetual.api import Check, StatusSection
+from perpetual.testing.sections import CheckContract, StatusSectionContract
+from perpetual_daemon.companion import Companion
+from perpetual_daemon.testing import CompanionContract
 from perpetual_thinkers.base import Reply, Request, Thinker, ThinkerError
 from perpetual_thinkers.by_command import CommandThinker
+from perpetual_thinkers.check import build, build_section
+from perpetual_thinkers.companion import ThinkerCompanion
 from perpetual_thinkers.none import NoThinker
 from perpetual_thinkers.testing import ThinkerContract
 
@@ -187,3 +195,32 @@ def test_the_suite_bites(kind: type[Plain], tmp_path: Path) -> None:
 
 def test_every_test_of_the_suite_has_a_thinker_that_fails_it() -> None:
     assert set().union(*BROKEN.values()) == set(NAMES)
+
+
+class TestCompanion(CompanionContract):
+    """With a thinker that has a run to comment on."""
+
+    @pytest.fixture
+    def companion(self) -> Companion:
+        return ThinkerCompanion()
+
+    def prepare(self, lab: Lab) -> None:
+        made = lab.experiments.propose(command="true", cost_run_hours=0.001)
+        lab.experiments.approve(made.id)
+        lab.runs.launch(made.id)
+        lab.wait([made.id], timeout_s=60)
+        lab.settings.set_config("slots.thinker", "command")
+        lab.settings.set_config("plugins.command.command", json.dumps([sys.executable, "-c", ECHO]))
+        assert lab.loop.analyse() == []
+
+
+class TestThinkerCheck(CheckContract):
+    @pytest.fixture
+    def check(self) -> Check:
+        return build({})
+
+
+class TestThinkerSection(StatusSectionContract):
+    @pytest.fixture
+    def section(self) -> StatusSection:
+        return build_section({})

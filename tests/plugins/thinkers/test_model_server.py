@@ -19,11 +19,11 @@ from perpetual import Lab
 from perpetual.api import Finding, NotPermitted
 from perpetual.toolkit.secret import Secret
 from perpetual_thinkers.acting import work
-from perpetual_thinkers.state import state_of
 from perpetual_thinkers.by_command import TOKEN, CommandThinker
 from perpetual_thinkers.check import ThinkerCheck
 from perpetual_thinkers.companion import ThinkerCompanion
 from perpetual_thinkers.records import REPLY, thoughts
+from perpetual_thinkers.state import state_of
 from perpetual_thinkers.thinking import Thinking
 from tests.plugins.thinkers.conftest import Clock, steps
 from tests.support import until

@@ -13,11 +13,11 @@ import pytest
 
 from perpetual import Lab
 from perpetual.api import NotPermitted
-from perpetual_thinkers.state import state_of
 from perpetual_thinkers.base import MOST_STATE_BYTES, Reply
 from perpetual_thinkers.records import REPLY, Thought, thoughts
 from perpetual_thinkers.replies import BadReply, answer_of
 from perpetual_thinkers.requests import schema_of
+from perpetual_thinkers.state import state_of
 from perpetual_thinkers.thinking import Thinking
 from perpetual_thinkers.variations import Unfit, varied_command, varied_config
 from tests.plugins.thinkers.conftest import NEVER, Clock, Scripted, steps
