@@ -6,19 +6,14 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 
 from perpetual import Lab
 from perpetual_thinkers.base import Thinker
-from perpetual_thinkers.state import in_force
+from perpetual_thinkers.state import in_force, utc_now
 from perpetual_thinkers.thinking import Thinking
 
-__all__ = ["acting", "utc_now", "work"]
-
-
-def utc_now() -> datetime:
-    """Returns the present time."""
-    return datetime.now(UTC)
+__all__ = ["acting", "work"]
 
 
 @contextmanager

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from perpetual_daemon.companion import Companion
-from perpetual_thinkers.acting import acting, utc_now
-from perpetual_thinkers.state import in_force
+from perpetual_thinkers.acting import acting
+from perpetual_thinkers.state import in_force, utc_now
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ThinkerCompanion", "build"]
 
 _LOOK_S = 1.0
+_SWEEP_S = 300.0  # after which it looks although nothing has changed: a new day has new caps
 
 
 class ThinkerCompanion(Companion):
@@ -47,18 +49,19 @@ class ThinkerCompanion(Companion):
 
     def _turn(self, lab: Lab, thinking: Thinking, settings: tuple[str, str], stop: StopSignal) -> None:
         """Works until `stop` is set or the configuration has changed; looks again only where the record has."""
-        seen, due = None, False
+        seen, due, swept_s = None, False, time.monotonic()
         while not stop.is_set():
             state = lab.feed.state()
             waits = thinking.waits_until() if due else None
-            if state is None or state != seen or (due and waits is None):
+            is_late = time.monotonic() > swept_s + _SWEEP_S
+            if state is None or state != seen or (due and waits is None) or is_late:
                 if _settings(lab) != settings:
                     return
                 while not stop.is_set() and thinking.step(stop):
                     state = None
                 due = thinking.waits_until() is not None
                 self._trouble = thinking.trouble()
-                seen = state
+                seen, swept_s = state, time.monotonic()
             stop.wait(_LOOK_S)
 
     def trouble(self) -> str | None:

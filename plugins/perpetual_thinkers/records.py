@@ -51,7 +51,7 @@ class Thought:
     thinker: str
     state: str
     attempts: int
-    asked: str  # the state of the record that it was asked about, as JSON
+    asked: str  # the state of the record that it was asked about, as JSON; empty where it came from elsewhere
     max_tokens: int
     problem: str | None
     reason: str | None
@@ -68,7 +68,7 @@ def thought_of(record: Record) -> Thought:
     """Returns a record as a thought."""
     return Thought(
         record.id, record.revision, record["request_id"], record["kind_of_question"], record["subject"],
-        record["thinker"], record["state"], record["attempts"], record["asked"] or "{}", record["max_tokens"],
+        record["thinker"], record["state"], record["attempts"], record["asked"] or "", record["max_tokens"],
         record["problem"], record["reason"], record["outcome"] or {}, record.created_at,
     )  # fmt: skip
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -89,8 +90,8 @@ _TASKS: dict[Kind, str] = {
 
 
 def schema_of(kind: Kind) -> dict[str, object]:
-    """Returns the JSON schema of an answer."""
-    return _ANALYSIS if kind == "analyse" else _PROPOSALS
+    """Returns the JSON schema of an answer; a copy, since a thinker gets it."""
+    return deepcopy(_ANALYSIS if kind == "analyse" else _PROPOSALS)
 
 
 def request_id_of(kind: str, subject: str, head: str) -> str:
@@ -156,7 +157,7 @@ def _fitted(state: Mapping[str, object], shortened: Sequence[str]) -> str:
     """Returns the state as JSON of at most `MOST_STATE_BYTES`; the longest lists lose their first items first."""
     kept = dict(state)
     while True:
-        task = kept.pop("task")
+        task = kept.pop("task", "")
         sealed = seal(kept)
         kept["task"] = task
         text = json.dumps({"task": task, **sealed}, ensure_ascii=False)

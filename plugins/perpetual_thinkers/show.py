@@ -76,7 +76,8 @@ def text_of(found: ThoughtDocument) -> str:
     for reply in found["replies"]:
         counts = ", ".join(f"{reply[name]} {words}" for name, words in _COUNTS if reply[name] is not None)
         lines += [f"  reply {reply['attempt']} {reply['model']} {counts}".rstrip(), reply["text"]]
-    lines += ["  asked about:", json.dumps(json.loads(found["asked"]), indent=1, ensure_ascii=False)]
+    if found["asked"]:
+        lines += ["  asked about:", json.dumps(json.loads(found["asked"]), indent=1, ensure_ascii=False)]
     return "\n".join(lines)
 
 

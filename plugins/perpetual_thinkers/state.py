@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual_thinkers.documents import ThinkersState
 
-__all__ = ["in_force", "state_of"]
+__all__ = ["in_force", "state_of", "utc_now"]
+
+
+def utc_now() -> datetime:
+    """Returns the present time."""
+    return datetime.now(UTC)
 
 
 def in_force(lab: Lab) -> str:
@@ -25,7 +30,7 @@ def in_force(lab: Lab) -> str:
 
 def state_of(lab: Lab, now: datetime | None = None) -> ThinkersState:
     """Returns the thinker in force, what it has used today, and whether its breaker is open."""
-    now = now or datetime.now(UTC)
+    now = now or utc_now()
     name, day = in_force(lab), day_of(now)
     breaker, spent, limits = breaker_state(lab, name, now), spent_on(lab, day), limits_of(lab)
     capped = [row["cap"] for row in lab.records(BREAKER).find(thinker=name) if row["capped_on"] == day]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from perpetual.api import PerpetualError
+from perpetual.api import PerpetualError, TransientError
 from perpetual.toolkit.fence import neutralise
 from perpetual.toolkit.lock import FileLock
 from perpetual_thinkers import applying, caps
@@ -35,7 +36,8 @@ from perpetual_thinkers.records import (
     thoughts,
 )
 from perpetual_thinkers.replies import BadReply, answer_of
-from perpetual_thinkers.requests import PROJECT, about_proposals, about_run, again, ledger_head
+from perpetual_thinkers.requests import PROJECT, about_proposals, about_run, again, ledger_head, schema_of
+from perpetual_thinkers.state import utc_now
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -47,6 +49,7 @@ __all__ = ["Thinking"]
 _MOST_ATTEMPTS = 8  # at one question
 _LOOK_S = 0.1
 _LEAVES_S = 2.0
+_LONGEST_S = 3700.0  # for one answer; the limits of a thinker's own are shorter
 _PENDING = ("approved", "active")
 _IDEAS = 10  # of earlier thoughts, that a question for proposals holds
 _LONGEST_ERROR = 300
@@ -63,7 +66,7 @@ class Thinking:
     """
 
     def __init__(
-        self, lab: Lab, thinker: Thinker, name: str, *, now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        self, lab: Lab, thinker: Thinker, name: str, *, now: Callable[[], datetime] = utc_now,
         draw: Callable[[], float] = random.random,
     ) -> None:  # fmt: skip
         self._lab, self._thinker, self._name, self._now = lab, thinker, name, now
@@ -79,7 +82,7 @@ class Thinking:
             return False
         try:
             for thought in thoughts(self._lab, state=ANSWERED):
-                self._use(thought)
+                self._take(thought)
                 return True
             if self.waits_until() is not None:
                 return False
@@ -107,6 +110,8 @@ class Thinking:
         for thought in sorted(thoughts(self._lab, state=ASKING), key=lambda one: one.attempts):
             if thought.attempts >= _MOST_ATTEMPTS:
                 self._change(thought, state=FAILED, reason=f"no answer after {thought.attempts} calls")
+            elif not thought.asked:
+                self._change(thought, state=DROPPED, reason="its question stayed in the project that it came from")
             elif thought.kind == "propose" and not self._may_propose():
                 self._change(thought, state=DROPPED, reason="there is no need of proposals any longer")
             elif thought.thinker == self._name:
@@ -117,9 +122,7 @@ class Thinking:
             if run is not None:
                 return self._new(about_run(self._lab, run, head=ledger_head(self._lab), max_tokens=self._most()),
                                  run.id)  # fmt: skip
-        if self._options["propose"] and self._may_propose():
-            return self._for_proposals()
-        return None
+        return self._for_proposals()
 
     def _most(self) -> int:
         return int(str(self._options["max_tokens"]))
@@ -150,8 +153,10 @@ class Thinking:
         return not any(pick.new for pick in self._lab.experiments.propose_auto(room, dry_run=True))
 
     def _for_proposals(self) -> Thought | None:
+        if not self._options["propose"]:
+            return None
         head = ledger_head(self._lab)
-        if head == self._idle_head:
+        if head == self._idle_head or not self._may_propose():
             return None
         earlier = thoughts(self._lab, kind_of_question="propose")
         ideas = [str(idea) for thought in thoughts(self._lab, state=USED)[-_IDEAS:]
@@ -195,7 +200,7 @@ class Thinking:
             self._breaker.failed(problem.message, self._now())
             return True
         self.keep(thought, reply, attempt=attempt, day=day)
-        self._use(thought_of(self._lab.records(THOUGHT).get(thought.id)))
+        self._take(thought_of(self._lab.records(THOUGHT).get(thought.id)))
         return True
 
     def _answer(self, request: Request, stop: StopSignal) -> Reply:
@@ -214,13 +219,14 @@ class Thinking:
 
         thread = threading.Thread(target=ask, name="thinker", daemon=True)
         thread.start()
+        deadline = time.monotonic() + _LONGEST_S
         while thread.is_alive():
             thread.join(_LOOK_S)
-            if stop.is_set() and thread.is_alive():
+            if thread.is_alive() and (stop.is_set() or time.monotonic() > deadline):
                 self._thinker.cancel()
                 thread.join(_LEAVES_S)
                 break
-        answer = found[0] if found else ThinkerError("the thinker was stopped before its answer")
+        answer = found[0] if found else ThinkerError("the thinker gave no answer in time")
         if isinstance(answer, Reply):
             return answer
         if isinstance(answer, ThinkerError):
@@ -239,12 +245,21 @@ class Thinking:
 
     # --- using ---------------------------------------------------------------------------------------------------
 
+    def _take(self, thought: Thought) -> None:
+        """Uses the last reply; what the record refuses ends the thought, so that it holds up no other."""
+        try:
+            self._use(thought)
+        except TransientError:
+            raise
+        except PerpetualError as problem:
+            self._change(thought, state=REFUSED, reason=neutralise(problem.message, _LONGEST_ERROR))
+
     def _use(self, thought: Thought) -> None:
         """Does what the last reply says, or asks once more, or leaves it to the rules."""
         replies = replies_to(self._lab, thought)
         last = replies[-1]
         try:
-            answer = answer_of(str(last["text"]), thought.request.schema)
+            answer = answer_of(str(last["text"]), schema_of(thought.kind))
             applying.check(self._lab, thought, answer)
         except BadReply as problem:
             if thought.problem is None:
