@@ -109,9 +109,10 @@ class Breaker:
         records = self._lab.records(BREAKER)
         rows = records.find(thinker=self._thinker)
         if rows:
-            records.update(rows[0].id, **fields)
+            records.update(rows[0].id, expect_revision=None, **fields)
         else:
-            records.add(**{"thinker": self._thinker, "failures": 0, "is_open": False, **fields})
+            kept: dict[str, object] = {"thinker": self._thinker, "failures": 0, "is_open": False, **fields}
+            records.add(idempotency_key=None, **kept)
 
 
 def _text(moment: datetime | None) -> str | None:

@@ -74,11 +74,9 @@ def text_of(found: ThoughtDocument) -> str:
     lines += [f"  left out: {one}" for one in found["left_out"]]
     lines += [f"  idea: {one}" for one in found["ideas"]]
     for reply in found["replies"]:
-        counts = ", ".join(f"{reply[name]} {words}" for name, words in _COUNTS if reply[name] is not None)
+        counted = ((reply["tokens_in"], "tokens in"), (reply["tokens_out"], "tokens out"), (reply["usd"], "USD"))
+        counts = ", ".join(f"{count} {words}" for count, words in counted if count is not None)
         lines += [f"  reply {reply['attempt']} {reply['model']} {counts}".rstrip(), reply["text"]]
     if found["asked"]:
         lines += ["  asked about:", json.dumps(json.loads(found["asked"]), indent=1, ensure_ascii=False)]
     return "\n".join(lines)
-
-
-_COUNTS = (("tokens_in", "tokens in"), ("tokens_out", "tokens out"), ("usd", "USD"))

@@ -86,8 +86,8 @@ class Thinking:
                 return True
             if self.waits_until() is not None:
                 return False
-            thought = self._next()
-            return thought is not None and self._ask(thought, stop)
+            chosen = self._next()
+            return chosen is not None and self._ask(chosen, stop)
         finally:
             self._lock.release()
 
@@ -275,7 +275,7 @@ class Thinking:
         self._breaker.succeeded(self._now())
 
     def _change(self, thought: Thought, **fields: object) -> None:
-        self._lab.records(THOUGHT).update(thought.id, **fields)
+        self._lab.records(THOUGHT).update(thought.id, expect_revision=None, **fields)
 
 
 def _list(value: object) -> list[object]:

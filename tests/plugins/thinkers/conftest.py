@@ -65,7 +65,7 @@ def measured(fresh_project: Path, tmp_path_factory: pytest.TempPathFactory, shar
         claim = lab.hypotheses.add("smaller steps help", metric="score", direction="max", mde=0.1, baseline=0.5)
         for more in ({"noise": 0.1}, {"claim": "none"}):
             words = f"{sys.executable} train.py --lr 0.1 --opt adam" + (" --dry" if "claim" in more else "")
-            made = lab.experiments.propose(claim.id, command=words, cost_run_hours=0.01, config={"layers": 2}, **more)  # type: ignore[arg-type]
+            made = lab.experiments.propose(claim.id, command=words, cost_run_hours=0.01, config={"layers": 2}, **more)
             lab.experiments.approve(made.id)
             lab.runs.launch(made.id)
             lab.wait([made.id], timeout_s=60)
