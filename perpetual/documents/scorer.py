@@ -55,7 +55,11 @@ class HypothesisState(TypedDict):
 
 
 class ScorerState(TypedDict):
-    """Hypotheses, candidates, thresholds; `budget_left` is in run-hours, `seed` what all chance derives from."""
+    """Hypotheses, candidates, thresholds; `budget_left` is in run-hours, `seed` what all chance derives from.
+
+    `explore_fraction` (the share of picks that are drawn at random) and `cost_exponent` (a worth is divided by its
+    run-hours to this power) are there where the methodology sets them.
+    """
 
     hypotheses: list[HypothesisState]
     candidates: list[CandidateState]
@@ -64,3 +68,5 @@ class ScorerState(TypedDict):
     min_information_gain_bits: float
     seed: int
     budget_left: NotRequired[float | None]
+    explore_fraction: NotRequired[float]
+    cost_exponent: NotRequired[float]

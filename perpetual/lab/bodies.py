@@ -415,7 +415,7 @@ class Model(TypedDict, total=False):
 
 
 class DebitBody(TypedDict):
-    """A row of the ledger `debit`."""
+    """A row of the ledger `debit`: of a run, or a `use` of a request, which has `key`, `day` and `uses` instead."""
 
     run_id: str
     experiment_id: str
@@ -424,6 +424,9 @@ class DebitBody(TypedDict):
     gpu_hours: float
     run_hours: float
     created_at: str
+    key: NotRequired[str]
+    day: NotRequired[str]
+    uses: NotRequired[dict[str, float]]
 
 
 class EventBody(TypedDict):

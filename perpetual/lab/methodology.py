@@ -27,8 +27,9 @@ from perpetual.toolkit.config_keys import (
     parse_text,
     true_is_weaker,
 )
+from perpetual.toolkit.quiet import fewer_are_weaker, minutes_of
 
-__all__ = ["FILE", "KEYS", "STRATEGY_SCORERS", "Methodology"]
+__all__ = ["DAILY_CAPS", "DECIDING", "FILE", "KEYS", "STRATEGY_SCORERS", "Methodology"]
 
 _THRESHOLDS = ("confidence_refute_threshold", "confidence_support_threshold")
 
@@ -40,6 +41,17 @@ STRATEGY_SCORERS = {
     "information_gain": "information-gain",
     "round_robin": "round-robin",
 }
+
+# The keys of the methodology by which a hypothesis is decided.
+DECIDING = (
+    "confidence_support_threshold",
+    "confidence_refute_threshold",
+    "min_replicates",
+    "require_confirmation",
+    "alpha",
+)
+# What has a cap for each day -> its key.
+DAILY_CAPS = {name: f"max_{name}_per_day" for name in ("run_hours", "calls", "tokens", "usd")}
 
 CODE_IGNORE = ("*.md", "docs/**", "LICENSE*", "report.html", ".agents/**", ".claude/**", ".codex/**", ".cursor/**",
                ".opencode/**", ".mcp.json", "opencode.json")  # fmt: skip
@@ -68,11 +80,12 @@ _WEAKER: dict[str, Callable[[object, object], bool]] = {
     "code_ignore": more_is_weaker,
     "confidence_refute_threshold": higher_is_weaker,
     "confidence_support_threshold": lower_is_weaker,
-    "max_run_hours": higher_is_weaker,
+    **dict.fromkeys(("max_run_hours", *DAILY_CAPS.values()), higher_is_weaker),
     "memory_exposure": order_is_weaker("promoted", "scanned"),
     "min_replicates": lower_is_weaker,
     "on_overrun": order_is_weaker("kill", "warn"),
     "protected_paths": fewer_is_weaker,
+    "quiet_hours": fewer_are_weaker,
     "require_confirmation": false_is_weaker,
     "required_gates": fewer_is_weaker,
 }
@@ -96,6 +109,11 @@ KEYS: dict[str, Key] = {
             "Whether a hypothesis is supported only once an experiment proposed as --confirmation speaks for it too."),
         Key("min_information_gain_bits", "float", 0.01,
             "A candidate whose expected gain is below this many bits is not worth a run.", minimum=0.0),
+        Key("explore_fraction", "float", 0.0,
+            "Share of the launches that are drawn at random among what is worth a run.", minimum=0.0, maximum=1.0),
+        Key("cost_exponent", "float", 1.0,
+            "What a candidate is worth is divided by its run-hours to this power; 0 ignores what it costs.",
+            minimum=0.0, maximum=2.0),
         Key("alpha", "float", None,
             "Label a decided hypothesis established when also its e-value is at least 1/alpha, e.g. 0.05.",
             minimum=0.0001, maximum=0.5, nullable=True),
@@ -118,6 +136,24 @@ KEYS: dict[str, Key] = {
         Key("max_run_hours", "float", None,
             "Total run-hours (wall hours x max(1, GPUs)) that the project may use; null is unlimited.",
             minimum=0.0, nullable=True),
+        Key("max_run_hours_per_day", "float", None,
+            "Run-hours that may be used on one calendar day of this machine; null is unlimited. A run counts on the "
+            "day of its end, and on each before with all that it may still use.",
+            minimum=0.0, nullable=True),
+        Key("max_calls_per_day", "int", None,
+            "Requests to models that may be made on one calendar day; null is unlimited.", minimum=0, nullable=True),
+        Key("max_tokens_per_day", "int", None,
+            "Tokens that requests to models may use on one calendar day; null is unlimited.", minimum=0,
+            nullable=True),
+        Key("max_usd_per_day", "float", None,
+            "US dollars that requests to models may cost on one calendar day; null is unlimited.", minimum=0.0,
+            nullable=True),
+        Key("quiet_hours", "texts", None,
+            "When the loop launches nothing, in local time: 22:00-07:00, or mon-fri 09:00-17:00, or a list of such. "
+            "Runs that are live go on.",
+            nullable=True, form=minutes_of),
+        Key("report_interval_hours", "float", None,
+            "How often the loop has a digest made, in hours; null is never.", minimum=0.01, nullable=True),
         Key("default_cost_run_hours", "float", 1.0,
             "Assumed cost of one replicate, in run-hours, where an experiment declares none.", minimum=0.0),
         Key("default_wall_s", "float", 86400.0,

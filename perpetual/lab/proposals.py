@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import HypothesisRow, RunRow
+from perpetual.lab.methodology import KEYS
 from perpetual.records import ENDED, LIVE, Score
 from perpetual.science.costs import failure_probability, learned_cost
 from perpetual.science.intervals import pooled_sd
@@ -110,14 +111,21 @@ class Proposals:
 
         The seed is the same as long as nothing is proposed or launched: the same record gives the same answer.
         """
-        return {
+        methodology = self._ctx.config.methodology
+        state: ScorerState = {
             "hypotheses": [{"id": document.id, "confidence": document.body["confidence"]} for document in hypotheses],
             "candidates": [*candidates],
-            "support": self._ctx.config.methodology["confidence_support_threshold"],
-            "refute": self._ctx.config.methodology["confidence_refute_threshold"],
-            "min_information_gain_bits": self._ctx.config.methodology["min_information_gain_bits"],
+            "support": methodology["confidence_support_threshold"],
+            "refute": methodology["confidence_refute_threshold"],
+            "min_information_gain_bits": methodology["min_information_gain_bits"],
             "seed": self._seed(),
         }
+        # At their defaults they leave it to the options of the scorer.
+        if (explore := methodology["explore_fraction"]) != KEYS["explore_fraction"].default:
+            state["explore_fraction"] = explore
+        if (exponent := methodology["cost_exponent"]) != KEYS["cost_exponent"].default:
+            state["cost_exponent"] = exponent
+        return state
 
     def _seed(self) -> int:
         store = self._ctx.store

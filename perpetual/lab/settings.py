@@ -14,7 +14,7 @@ from perpetual.config import KEYS as CONFIG_KEYS
 from perpetual.errors import Conflict, NotFound, PluginError, UnknownPlugin, UsageError, unknown
 from perpetual.lab.context import Context
 from perpetual.lab.kinds import EVENT
-from perpetual.lab.methodology import KEYS, STRATEGY_SCORERS, Methodology
+from perpetual.lab.methodology import DECIDING, KEYS, STRATEGY_SCORERS, Methodology
 from perpetual.lab.permissions import person_only, withholds
 from perpetual.lab.protected_keys import is_free
 from perpetual.slots.table import SLOTS
@@ -26,13 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Settings"]
 
-_DECIDING = (
-    "confidence_support_threshold",
-    "confidence_refute_threshold",
-    "min_replicates",
-    "require_confirmation",
-    "alpha",
-)
 _OPTIONS = f"{PLUGINS}."
 _DISABLED = f"{PLUGINS}.disabled"
 
@@ -220,7 +213,7 @@ class Settings:
     def _refolded(self, item: Item) -> Item:
         from perpetual.lab.evidence import manual
 
-        self.moved = manual.refold_all(self._ctx) if item.key in _DECIDING else []
+        self.moved = manual.refold_all(self._ctx) if item.key in DECIDING else []
         return item
 
     def _check_methodology_right(self, name: str) -> None:

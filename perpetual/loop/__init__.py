@@ -70,6 +70,7 @@ def cycle(lab: Lab, *, number: int = 1, waits_on: Collection[str] = ()) -> Cycle
     """
     scanned = lab.scan(analyse=False)
     step("loop:scanned")
+    lab.loop.heed()
     methodology = lab.config.methodology
     analysed = lab.loop.analyse() if methodology["auto_analyze"] else []
     step("loop:analysed")
@@ -85,6 +86,7 @@ def cycle(lab: Lab, *, number: int = 1, waits_on: Collection[str] = ()) -> Cycle
         lab.loop.stopped(stop[0], number)
         step("loop:stopped")
     budget = lab.budget.totals()
+    why, until = (launches.paused if launches and stop is None else None) or (None, None)
     return Cycle(
         cycle=number,
         changes=tuple(scanned["changes"]),
@@ -99,4 +101,6 @@ def cycle(lab: Lab, *, number: int = 1, waits_on: Collection[str] = ()) -> Cycle
         run_hours=budget["run_hours"],
         reason=stop[0] if stop else None,
         explanation=stop[1] if stop else None,
+        paused=why,
+        resumes_at=until,
     )

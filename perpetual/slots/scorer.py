@@ -5,10 +5,11 @@ state gives the same answer, from any thread, and the state, which stays the cal
 are finite or None. It never sets a confidence. The state is the mapping of `perpetual.science.propose`: hypotheses with
 their confidence, candidates with their design, `n_seen`, `n_pending`, cost in run-hours and failure probability, and
 thresholds; a hypothesis may say how many runs it had (`n_runs`) and how many it lacks (`missing_replicates`), the state
-what the budget leaves (`budget_left`). A cost may be 0, a probability or a confidence 0 or 1. `seed` changes with every
-proposal and every run. `score` answers one `Score` per candidate in the order given; `pick` answers at most `k`
-candidate ids, the best first, repeats meaning further replicates, none meaning that nothing is worth its cost. The
-default `pick` takes the largest positive scores.
+what the budget leaves (`budget_left`). Where the methodology sets them it says `explore_fraction` and `cost_exponent`,
+which a scorer that explores or weighs costs heeds before its own options. A cost may be 0, a probability or a
+confidence 0 or 1. `seed` changes with every proposal and every run. `score` answers one `Score` per candidate in the
+order given; `pick` answers at most `k` candidate ids, the best first, repeats meaning further replicates, none meaning
+that nothing is worth its cost. The default `pick` takes the largest positive scores.
 """
 
 from __future__ import annotations

@@ -32,10 +32,11 @@ __all__ = [
 
 
 class Key(NamedTuple):
-    """One key: `type` is `str`, `int`, `float`, `bool` or `list`, whose items are of the type `items`.
+    """One key: `type` is `str`, `int`, `float`, `bool`, `texts` (one or some) or `list`, of items of type `items`.
 
-    `weaker(value, base)` says whether a value protects less than another one. A weaker value counts only from the
-    user's own configuration, or as the user has trusted it; a key without it protects nothing.
+    `form(value)` raises ValueError for what has another form. `weaker(value, base)` says whether a value protects less
+    than another one. A weaker value counts only from the user's own configuration, or as the user has trusted it; a key
+    without it protects nothing.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Key(NamedTuple):
     nullable: bool = False
     weaker: Callable[[object, object], bool] | None = None
     items: str = "str"
+    form: Callable[[object], object] | None = None
 
 
 class Guarded(NamedTuple):
@@ -141,6 +143,7 @@ _WORDS = {
     "float": "a number",
     "bool": "true or false",
     "list": "a list of texts",
+    "texts": "a text or a list of texts",
 }
 _ITEMS = {"str": "texts", "int": "whole numbers", "float": "numbers", "bool": "true and false"}
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -153,7 +156,7 @@ def _fits(kind: str, value: object, items: str) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
     if kind == "float":
         return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    if kind == "list":
+    if kind == "list" or (kind == "texts" and isinstance(value, list)):
         return isinstance(value, list) and all(_fits(items, item, items) for item in value)
     return isinstance(value, str)
 
@@ -172,6 +175,11 @@ def check(key: Key, value: object, where: str) -> object:
         orelse = " or null" if key.nullable else ""
         words = f"a list of {_ITEMS[key.items]}" if key.type == "list" else _WORDS[key.type]
         raise ConfigError(f"{where}: {key.name} must be {words}{orelse}, not {value!r}", hint=key.meaning)
+    if key.form is not None:
+        try:
+            key.form(value)
+        except ValueError as problem:
+            raise ConfigError(f"{where}: {key.name}: {problem}", hint=key.meaning) from None
     items = value if isinstance(value, list) else [value]
     for each in items:
         if key.choices and each not in key.choices:
@@ -206,8 +214,8 @@ def parse_text(key: Key, text: str, where: str) -> object:
     if key.nullable and text.lower() in ("null", "none", "~"):
         return None
     value: object
-    if key.type == "list":
-        inside = text.strip()
+    inside = text.strip()
+    if key.type == "list" or (key.type == "texts" and ("," in inside or inside[:1] == "[")):
         if inside[:1] == "[" and inside[-1:] == "]":  # as the file has it: else the brackets would be a name's
             parts = [part.strip().strip("'\"") for part in inside[1:-1].split(",")]
         else:

@@ -31,11 +31,11 @@ _SAME: dict[str, Callable[[object], bool]] = {
     "auto_analyze": _is_word,
     "auto_propose": _is_word,
     "memory_write_on_completion": _is_word,
+    "report_interval_hours": lambda value: _is_number(value) and value >= 0.01,
     "exploration_strategy": lambda value: value == "hypothesis_driven",
 }
 _OTHER = {
     "auto_approve": "there nothing read it; here it lets the loop run what it proposes, and a person sets it",
-    "report_interval_hours": "reports are written when they are asked for: perpetual report",
 }
 
 

@@ -47,7 +47,7 @@ def set_(cli: CliContext, gpu_hours: str) -> None:
 
 def _show(cli: CliContext, *, in_full: bool = True) -> None:
     shown = cli.lab.budget.show()
-    cli.answer("budget", shown, lambda: _totals(shown, cli.lab.budget.room_run_hours()))
+    cli.answer("budget", shown, lambda: _totals(shown, cli.lab.budget.room_run_hours()) + _of_day(cli))
     if cli.as_json or not in_full:
         return
     tables = (
@@ -81,6 +81,12 @@ def _totals(shown: Totals, room_run_hours: float | None) -> str:
         f"GPU-hours: {shown['spent_gpu_hours']:.3f} spent, {shown['reserved_gpu_hours']:.3f} reserved, {left}{beyond}\n"
         f"run time: {shown_hours(shown['run_hours'])} ({shown['run_hours']:.4f} run-hours){room}"
     )
+
+
+def _of_day(cli: CliContext) -> str:
+    """Returns a line of what is left of each cap of the methodology for the day."""
+    words = [f"{room:.6g} of {key}" for key, room in cli.lab.budget.left_of_day().items()]
+    return f"\nleft today: {', '.join(words)}" if words else ""
 
 
 def _row(key: str, line: Spent) -> tuple[str, ...]:

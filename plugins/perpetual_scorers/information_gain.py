@@ -13,7 +13,7 @@ from perpetual_scorers.proposing.information import propose, score_candidates
 
 __all__ = ["Decisive", "Greedy", "InformationGain", "RandomChoice", "RoundRobin", "StrategyScorer", "Thompson", "build"]
 
-_OF_THE_STATE = ("support", "refute", "min_information_gain_bits")
+_OF_THE_STATE = ("support", "refute", "min_information_gain_bits", "explore_fraction", "cost_exponent")
 
 
 class StrategyScorer(Scorer):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,27 @@ def _prior_of_the_next(lab: Lab) -> float:
     return lab.hypotheses.add("one like the others").prior
 
 
+def _booked(lab: Lab, **uses: float) -> str:
+    try:
+        lab.budget.debit("one", uses)
+    except Refused as problem:
+        return problem.code
+    return "booked"
+
+
+def _pauses(lab: Lab) -> bool:
+    lab.experiments.approve(_claim(lab))
+    return lab.loop.launch().paused is not None
+
+
+def _knob(name: str) -> Callable[[Lab], object]:
+    """What a scorer is given of a key; nothing at its default, where its own option holds."""
+    return lambda lab: lab.proposals.state([], []).get(name)
+
+
+_NOW = datetime.now().astimezone()
+_AROUND_NOW = f"{_NOW - timedelta(hours=1):%H:%M}-{_NOW + timedelta(hours=2):%H:%M}"
+
 # key -> (other keys that must be set for it to matter, the changed value, what to look at, before, after)
 _KEYS: dict[str, tuple[dict[str, Any], Any, Callable[[Lab], Any], Any, Any]] = {
     "exploration_strategy": ({}, "coin", _ranked, "InformationGain", "Coin"),
@@ -214,6 +236,8 @@ _KEYS: dict[str, tuple[dict[str, Any], Any, Callable[[Lab], Any], Any, Any]] = {
     "min_replicates": ({}, 3, lambda lab: _verdict(lab, "1.5"), "supported", "open"),
     "require_confirmation": ({}, True, lambda lab: _verdict(lab, "1.5"), "supported", "open"),
     "min_information_gain_bits": ({"min_replicates": 1}, 0.99, _parked, "launched", "parked"),
+    "explore_fraction": ({}, 1.0, _knob("explore_fraction"), None, 1.0),
+    "cost_exponent": ({}, 0.0, _knob("cost_exponent"), None, 0.0),
     "alpha": ({}, 0.5, _flags, (), ("established",)),
     "auto_approve": ({}, True, _loop_approves, 0, 1),
     "auto_approve_max_run_hours": ({"auto_approve": True}, 0.1, _loop_approves, 1, 0),
@@ -225,6 +249,12 @@ _KEYS: dict[str, tuple[dict[str, Any], Any, Callable[[Lab], Any], Any, Any]] = {
     "required_gates": ({}, ["immune", "acme"], _written, "candidate", "gate_missing"),
     "max_concurrent_runs": ({}, 1, _started, ["running", "running"], ["running", "queued"]),
     "max_run_hours": ({}, 0.5, _fits, "started", "budget"),
+    "max_run_hours_per_day": ({}, 0.5, _fits, "started", "budget_of_day"),
+    "max_calls_per_day": ({}, 1, lambda lab: _booked(lab, calls=2), "booked", "budget_of_day"),
+    "max_tokens_per_day": ({}, 9, lambda lab: _booked(lab, tokens=10), "booked", "budget_of_day"),
+    "max_usd_per_day": ({}, 0.1, lambda lab: _booked(lab, usd=0.2), "booked", "budget_of_day"),
+    "quiet_hours": ({}, _AROUND_NOW, _pauses, False, True),
+    "report_interval_hours": ({}, 6.0, lambda lab: lab.config.methodology["report_interval_hours"], None, 6.0),
     "default_cost_run_hours": ({}, 4.0, _assumed_cost, 1.0, 4.0),
     "default_wall_s": ({}, 77.0, _assumed_wall, 86400.0, 77.0),
     "no_output_s": ({}, 9.0, _assumed_silence, None, 9.0),

@@ -25,7 +25,7 @@ from perpetual.toolkit.contained import limited
 if TYPE_CHECKING:
     from perpetual.documents.scorer import CandidateState
 
-__all__ = ["Pick", "drafts", "pick"]
+__all__ = ["Pick", "drafts", "pick", "rescored"]
 
 
 class Pick(NamedTuple):
@@ -138,7 +138,7 @@ def _pick(ctx: Context, count: int, dry_run: bool) -> list[Pick]:
         if preview.design.proxy_of and preview.design.claim is None and len(picks) < count:
             picked = propose(ctx, draft.hypothesis_id, Specification(**draft.arguments), dry_run=dry_run)
             score = Score(None, preview.design.cost_run_hours, None, draft.reason)
-            picks[id] = Pick(replace(picked, score=score) if dry_run else _rescored(ctx, picked.id, score), True, score)
+            picks[id] = Pick(replace(picked, score=score) if dry_run else rescored(ctx, picked.id, score), True, score)
     for id in proposals.pick(state, count - len(picks)) if candidates and count > len(picks) else []:
         if id in picks:
             continue  # a repeat is one more replicate of the same experiment
@@ -149,7 +149,7 @@ def _pick(ctx: Context, count: int, dry_run: bool) -> list[Pick]:
         else:
             picked, is_new = ExperimentRecords(ctx).get(id), False
         score = explained(ctx, picked, scores[id])
-        picked = replace(picked, score=score) if dry_run else _rescored(ctx, picked.id, score)
+        picked = replace(picked, score=score) if dry_run else rescored(ctx, picked.id, score)
         picks[id] = Pick(picked, is_new, score)
     return [*picks.values()]
 
@@ -186,7 +186,8 @@ def _baseline_runs(
     return found
 
 
-def _rescored(ctx: Context, id: str, score: Score) -> Experiment:
+def rescored(ctx: Context, id: str, score: Score) -> Experiment:
+    """Writes down what an experiment is worth, where that is news."""
     with ctx.store.transaction() as tx:
         document = ctx.need(EXPERIMENT, id)
         if document.body["score"] != to_json(score):

@@ -19,6 +19,12 @@ class Loop:
     def __init__(self, ctx: Context, note: Callable[[], None]) -> None:
         self._ctx, self._note = ctx, note
 
+    def heed(self) -> None:
+        """Folds every hypothesis anew where the methodology was edited and decides by other values than before."""
+        from perpetual.lab.evidence_rules import by_thresholds
+
+        by_thresholds(self._ctx)
+
     def analyse(self) -> list[str]:
         """Analyses finished runs, and has notes of what was learned written; returns the ids of the runs."""
         from perpetual.lab.runs.analyse import analyse

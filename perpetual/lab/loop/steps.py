@@ -7,11 +7,12 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from perpetual.errors import Conflict, PerpetualError, Refused, UsageError
+from perpetual.lab.budget import OF_DAY, Budget
 from perpetual.lab.context import Context
 from perpetual.lab.engines.placing import Surveys, needs_driver
 from perpetual.lab.evidence.confidence import refold
 from perpetual.lab.evidence.decision_preview import explained
-from perpetual.lab.experiments.pick import drafts
+from perpetual.lab.experiments.pick import drafts, rescored
 from perpetual.lab.experiments.propose import propose as propose_one
 from perpetual.lab.experiments.propose import state_of
 from perpetual.lab.kinds import EVENT, EVIDENCE, EXPERIMENT, HYPOTHESIS, RUN, ExperimentRow, RunRow
@@ -21,10 +22,13 @@ from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.ledger.specification import Specification
 from perpetual.lab.proposals import Proposals
 from perpetual.lab.provenance.code_check import Changed, CodeCheck, is_held
+from perpetual.lab.runs.admission import quiet
 from perpetual.lab.runs.launch import reserve
 from perpetual.lab.runs.start import start
-from perpetual.records import ENDED, to_json
+from perpetual.records import ENDED
 from perpetual.toolkit.crashpoints import step
+from perpetual.toolkit.quiet import next_day
+from perpetual.toolkit.units import iso
 
 __all__ = ["Launches", "approve", "halt_reason", "launch", "propose", "stop_reason"]
 
@@ -43,6 +47,7 @@ class Launches(NamedTuple):
     failed: tuple[str, ...] = ()  # what could not be started, and why
     idle: bool = False  # no run was live when it last looked
     held: tuple[str, ...] = ()  # experiments whose code was changed since their approval
+    paused: tuple[str, str] | None = None  # why what would be launched waits, and until when (UTC)
 
 
 def propose(ctx: Context) -> list[str]:
@@ -114,9 +119,12 @@ def launch(ctx: Context) -> Launches:
         if made.failed:
             failed[made.failed[0]] = f"{made.failed[0]}: {made.failed[1]}"
             continue
-        spent = not started and not failed and made.idle and made.refused is None
+        waits = made.refused is not None or made.paused is not None
+        spent = not started and not failed and made.idle and not waits
         parked = tuple(_park(ctx)) if spent and RunRecords(ctx).queue_state() == "running" else ()
-        return Launches(tuple(started), made.refused, parked, tuple(failed.values()), made.idle, tuple(sorted(held)))
+        return made._replace(
+            runs=tuple(started), parked=parked, failed=tuple(failed.values()), held=tuple(sorted(held))
+        )
 
 
 def _unheld(ctx: Context) -> list[RunRow]:
@@ -133,12 +141,20 @@ def _reserve(ctx: Context, surveys: Surveys, held: Collection[str], changed: Map
         live = len(_unheld(ctx))
         if RunRecords(ctx).queue_state() != "running" or live >= ctx.config.methodology["max_concurrent_runs"]:
             return Launches((), idle=not live)
-        chosen = _next_plain(ctx, held) or _next_claim(ctx, held)
+        pause = quiet(ctx)
+        chosen = _next_plain(ctx, held) or _next_claim(ctx, held, is_looked_at=pause is not None)
         if chosen is None:
             return Launches((), idle=not live)
+        if pause is not None:
+            return Launches((), idle=not live, paused=pause)
         try:
             return Launches((reserve(ctx, chosen, surveys, changed.get(chosen)),))
         except Refused as problem:
+            if problem.code == OF_DAY and Budget(ctx).used_of_day("run_hours") > 0:  # else no day is long enough for it
+                until = iso(next_day(ctx.clock()))
+                return Launches(
+                    (), idle=not live, paused=(f"the day's run-hours are used up: {problem.message}", until)
+                )
             return Launches((), problem.message, idle=not live)
         except PerpetualError as problem:
             return Launches((), failed=(chosen, problem.message))
@@ -177,20 +193,27 @@ def _next_plain(ctx: Context, held: Collection[str]) -> str | None:
     return None
 
 
-def _next_claim(ctx: Context, held: Collection[str]) -> str | None:
-    """Returns the claim whose next replicate teaches most per run-hour, given what is pending."""
+def _next_claim(ctx: Context, held: Collection[str], *, is_looked_at: bool = False) -> str | None:
+    """Returns the claim whose next replicate teaches most per run-hour, given what is pending.
+
+    Args:
+        is_looked_at: nothing is launched, so that its score is not written down.
+    """
     opened = ctx.store.find(HYPOTHESIS, status="open")
     state = state_of(ctx, opened)
     state["candidates"] = [item for item in state["candidates"] if item["id"] not in held]
-    picked = ctx.cached(Proposals).pick(state, 1) if state["candidates"] else []
-    if not picked:
+    if not state["candidates"]:
         return None
-    scores = ctx.cached(Proposals).score(state)
-    with ctx.store.transaction() as tx:
-        document = ctx.need(EXPERIMENT, picked[0])
-        score = explained(ctx, ExperimentRecords(ctx).get(document.id), scores[document.id])
-        tx.put(EXPERIMENT, document.id, {**document.body, "score": to_json(score)})
-    return picked[0]
+    picker, of_day = ctx.cached(Proposals), Budget(ctx).room_of_day("run_hours")
+    picked: list[str] = []
+    if of_day is not None:  # what fits today goes first; the reservation refuses what does not
+        left = state.get("budget_left")
+        picked = picker.pick({**state, "budget_left": of_day if left is None else min(left, of_day)}, 1)
+    picked = picked or picker.pick(state, 1)
+    if picked and not is_looked_at:
+        score = picker.score(state)[picked[0]]
+        rescored(ctx, picked[0], explained(ctx, ExperimentRecords(ctx).get(picked[0]), score))
+    return picked[0] if picked else None
 
 
 def _park(ctx: Context) -> list[str]:
@@ -242,6 +265,8 @@ def stop_reason(ctx: Context, launches: Launches) -> tuple[str, str] | None:
     if hypotheses and not any(item.body["status"] == "open" for item in hypotheses):
         return "all_decided", "no hypothesis is open"
     if launches.runs or launches.parked:
+        return None
+    if launches.paused is not None:
         return None
     if launches.refused is not None:
         return "budget_exhausted", launches.refused

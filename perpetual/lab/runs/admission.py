@@ -21,12 +21,15 @@ from perpetual.science.draws import uniform
 from perpetual.slots.placement import Lease, QueuedRun, Waits
 from perpetual.slots.scheduler import LaunchError
 from perpetual.toolkit.platform import available_cpus, memory_bytes
-from perpetual.toolkit.units import counted, shown_bytes
+from perpetual.toolkit.quiet import quiet_until
+from perpetual.toolkit.units import counted, iso, shown_bytes
 
 if TYPE_CHECKING:
     from perpetual.lab.bodies import ExperimentBody
 
-__all__ = ["Moment", "check_machine", "held_back", "room"]
+__all__ = ["LOOP", "Moment", "check_machine", "held_back", "quiet", "room"]
+
+LOOP = "loop"  # the name in which a daemon acts: its runs start in no quiet hours, also where they are queued
 
 
 class Moment:
@@ -161,12 +164,20 @@ def held_back(ctx: Context, experiment: ExperimentRow, moment: Moment, run: RunR
     why = keeps_back(ctx, experiment, run, moment.busy)
     if why is not None:
         return why
+    if run is not None and run.body["created_by"] == LOOP and (pause := quiet(ctx)) is not None:
+        return pause[0]
     most = ctx.config.methodology["max_concurrent_runs"]
     if len(moment.live) >= most:
         return f"{counted(len(moment.live), 'run is', 'runs are')} live, and max_concurrent_runs is {most}"
     if not is_of_this_machine(ctx, scheduler_name(ctx, experiment)):
         return None
     return _lacks(ctx, experiment, moment, "cpus") or _lacks(ctx, experiment, moment, "memory_bytes")
+
+
+def quiet(ctx: Context) -> tuple[str, str] | None:
+    """Returns that it is quiet hours and until when (UTC), or None."""
+    until = quiet_until(ctx.config.methodology["quiet_hours"], ctx.clock())
+    return None if until is None else (f"quiet hours until {until.astimezone():%H:%M}", iso(until))
 
 
 def _lacks(ctx: Context, experiment: ExperimentRow, moment: Moment, name: str) -> str | None:

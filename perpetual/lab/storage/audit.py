@@ -10,7 +10,7 @@ from math import fsum, isclose
 from typing import TYPE_CHECKING, Any
 
 from perpetual.errors import PerpetualError
-from perpetual.lab.budget import Budget, counted
+from perpetual.lab.budget import USE, Budget, counted
 from perpetual.lab.context import Context
 from perpetual.lab.engines.sight import aside_folders
 from perpetual.lab.evidence.confidence import refold
@@ -104,6 +104,8 @@ def _examine_budget(ctx: Context) -> list[str]:
     books: dict[str, list[DebitBody]] = {id: [] for id in runs}
     problems = []
     for row in ctx.store.rows(DEBIT):
+        if row.body["kind"] == USE:
+            continue
         problems += [f"debit {row.id}: {problem}" for problem in _examine_row(row.body, runs, books)]
         books[row.body["run_id"]].append(row.body)
     for id, run in runs.items():
@@ -176,7 +178,7 @@ def _examine_sums(ctx: Context) -> list[str]:
     shown = Budget(ctx).show()
     spent = {"gpu_hours": shown["spent_gpu_hours"], "run_hours": shown["run_hours"]}
     problems = []
-    rows = [row.body for row in ctx.store.rows(DEBIT) if row.body["kind"] != "reserve"]
+    rows = [row.body for row in ctx.store.rows(DEBIT) if row.body["kind"] not in ("reserve", USE)]
     for key, words in _HOURS.items():
         place = [*_HOURS].index(key)
         sums = {"the settlements": fsum(counted(row)[place] for row in rows)}

@@ -102,7 +102,7 @@ def test_omitted_records_are_listed(old: Path, capsys: pytest.CaptureFixture[str
     left = {item["what"]: item["why"] for item in adopt(capsys)["skipped"]}
     assert left["note bad.md"] == "the note bad.md was rejected: prompt_injection"
     assert left["approval of exp-005"] == "an approval binds a whole specification; a person gives it anew"
-    assert "methodology report_interval_hours: 6" in left
+    assert not [what for what in left if "report_interval_hours" in what]  # which means the same here
     assert left["prior 1.0 of hyp-003"] == "no belief can be that: 0.9999 stands for it"
     assert not [what for what in left if "max_concurrent_runs" in what]
 

@@ -117,6 +117,41 @@ def test_a_projects_options_reach_its_scorer(project: Path) -> None:
         assert lab.proposals.scorer.knobs["explore_fraction"] == 0.25
 
 
+def test_the_methodology_goes_before_a_scorers_options(project: Path) -> None:
+    """At its default a key of the methodology leaves it to the option."""
+    with Lab.open(project) as lab:
+        lab.settings.set_config("plugins.information-gain.cost_exponent", "0.5")
+        scorer, state = lab.proposals.scorer, lab.proposals.state([], [])
+        assert isinstance(scorer, InformationGain)
+        assert (scorer.knobs["cost_exponent"], state.get("cost_exponent"), state.get("explore_fraction")) == (
+            0.5,
+            None,
+            None,
+        )
+        lab.settings.set_methodology("cost_exponent", "0")
+        lab.settings.set_methodology("explore_fraction", "1")
+        state = lab.proposals.state([], [])
+        assert (state["cost_exponent"], state["explore_fraction"]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("make", [InformationGain, Decisive, Greedy, Thompson])
+def test_what_the_state_says_goes_before_an_option(make: type[StrategyScorer]) -> None:
+    cheap = {"id": "e1", "hypothesis_id": "h1", "mu1": 1.0, "mu0": 0.0, "sigma": 1.0, "tau": 0.0, "cost": 0.1,
+             "p_fail": 0.0, "n_seen": 0, "n_pending": 0}  # fmt: skip
+    state: Any = {
+        "hypotheses": [{"id": "h1", "confidence": 0.5}],
+        "candidates": [cheap, {**cheap, "id": "e2", "sigma": 0.7, "cost": 5.0}],
+        "support": 0.8, "refute": 0.2, "min_information_gain_bits": 0.0, "seed": 7,
+    }  # fmt: skip
+    scorer = make({"cost_exponent": 1.0, "explore_fraction": 0.0})
+    assert scorer.pick(state, 1) == ["e1"]
+    assert scorer.pick({**state, "cost_exponent": 0.0}, 1) == ["e2"]
+    drawn = {scorer.pick({**state, "explore_fraction": 1.0, "seed": n}, 1)[0] for n in range(30)}
+    assert drawn == {"e1", "e2"}
+    again = [scorer.pick({**state, "explore_fraction": 1.0}, 1) for _ in range(5)]
+    assert again == again[:1] * 5
+
+
 def _with_a_grid(lab: Lab, **design: Any) -> None:
     grid = {"lr": [0.1, 0.2, 0.3, 0.4]}
     claim = lab.hypotheses.add("lr matters", metric="acc", direction="max", mde=0.1, baseline=0.5, params=grid)
