@@ -38,6 +38,7 @@ RESERVED: dict[str, frozenset[str]] = {
         "report", "retry", "rm", "run", "runs", "scan", "serve", "services", "status", "store", "sweep",
         "sweep.pruned", "sweep.suggest", "thoughts", "trust", "try", "undo", "uninstall", "verify", "wait", "watch",
     }),
+    "companion": frozenset({"thinker"}),
     "frames": frozenset({"frames"}),
     "gate": frozenset({"duplicates", "immune", "lineage", "rates", "replay", "tombstones"}),
     "gpus": frozenset({"none", "nvml"}),

@@ -24,6 +24,7 @@ from perpetual import Lab
 from perpetual.api import ConfigError, Finding, PerpetualError, Service, TransientError
 from perpetual.loop import Cycle
 from perpetual.toolkit import confined
+from perpetual.toolkit.reserved import known_name
 from perpetual_daemon.beside import Beside
 from perpetual_daemon.wakes import QueueLock, Wakes, files_of
 
@@ -196,9 +197,10 @@ class Daemon(Service):
     def _missing_thinker(self) -> str | None:
         if not self.settings.requires_thinker or self._beside is None:
             return None
-        if THINKER not in self._beside.names:
+        name = next((name for name in self._beside.names if known_name("companion", name) == THINKER), None)
+        if name is None:
             return "no companion named thinker is installed"
-        why = self._beside.troubles().get(THINKER)
+        why = self._beside.troubles().get(name)
         return None if why is None else f"the thinker is down: {why}"
 
     def _stopped(self, lab: Lab, reason: str, words: str) -> End:

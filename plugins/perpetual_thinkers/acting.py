@@ -27,7 +27,7 @@ def acting(
         PluginError: for a thinker that is not installed.
     """
     name = in_force(lab)
-    with Lab.open(lab.root, actor=f"agent:thinker-{name}", registry=lab.registry) as own:
+    with Lab.open(lab.root, actor=f"agent:thinker-{name}", registry=lab.registry, clock=now) as own:
         thinker: Thinker = own.part("thinker")
         if thinker.thinks:
             own.trust.require("asking a thinker")

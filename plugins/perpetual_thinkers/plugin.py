@@ -79,7 +79,7 @@ def perpetual_options() -> dict[str, Option]:
 
 @hookimpl
 def perpetual_kinds() -> list[RecordKind | EventKind]:
-    """Brings thoughts, the calls that were paid for, the raw replies, the state of the breaker, and their events."""
+    """Brings thoughts, the raw replies, the state of the breaker, and their events."""
     thought = {
         "request_id": Field("str", "SHA-256 of what is asked, about what, and of the ledger's head.", required=True),
         "kind_of_question": Field("str", "analyse or propose.", required=True),
@@ -92,13 +92,6 @@ def perpetual_kinds() -> list[RecordKind | EventKind]:
         "problem": Field("str", "What was wrong with the first reply."),
         "reason": Field("str", "Why it ended without use."),
         "outcome": Field("dict", "What came of it: note, evidence, proposals, left_out, ideas."),
-    }
-    call = {
-        "thought": Field("str", "The thought.", required=True, references="thought"),
-        "attempt": Field("int", "From 1.", required=True),
-        "day": Field("str", "The local day that it counts for.", required=True),
-        "tokens": Field("int", "Tokens that were reserved.", required=True),
-        "usd": Field("float", "US dollars that were reserved.", required=True),
     }
     reply = {
         "thought": Field("str", "The thought.", required=True, references="thought"),
@@ -122,23 +115,9 @@ def perpetual_kinds() -> list[RecordKind | EventKind]:
     }
     return [
         RecordKind("thought", thought, indexes=("request_id", "state", "kind_of_question", "subject")),
-        RecordKind("call", call, ledger=True, indexes=("day", "thought")),
         RecordKind("reply", reply, ledger=True, indexes=("day", "thought", "request_id")),
         RecordKind("breaker", breaker, indexes=("thinker",)),
         EventKind("failing", "subject: the thinker; payload: error, failures, until, instead"),
         EventKind("recovered", "subject: the thinker"),
         EventKind("capped", "subject: the thinker; payload: reason, instead"),
     ]
-
-
-@hookimpl
-def perpetual_methodology() -> dict[str, Option]:
-    """Names the caps of a day; see `perpetual_thinkers.caps`."""
-    return {
-        "max_calls_per_day": Option("int", None, "Calls of a thinker on a local day at most; null: no limit.",
-                                    nullable=True, minimum=0),
-        "max_tokens_per_day": Option("int", None, "Tokens of a thinker on a local day at most; null: no limit.",
-                                     nullable=True, minimum=0),
-        "max_usd_per_day": Option("float", None, "US dollars of a thinker on a local day at most; null: no limit.",
-                                  nullable=True, minimum=0.0),
-    }  # fmt: skip

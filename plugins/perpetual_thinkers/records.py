@@ -16,7 +16,6 @@ __all__ = [
     "ANSWERED",
     "ASKING",
     "BREAKER",
-    "CALL",
     "CAPPED",
     "DROPPED",
     "FAILED",
@@ -33,7 +32,7 @@ __all__ = [
     "thoughts",
 ]
 
-THOUGHT, CALL, REPLY, BREAKER = "thinkers.thought", "thinkers.call", "thinkers.reply", "thinkers.breaker"
+THOUGHT, REPLY, BREAKER = "thinkers.thought", "thinkers.reply", "thinkers.breaker"
 FAILING, RECOVERED, CAPPED = "thinkers.failing", "thinkers.recovered", "thinkers.capped"  # events
 ASKING, ANSWERED, USED, REFUSED, FAILED, DROPPED = "asking", "answered", "used", "refused", "failed", "dropped"
 STATES = (ASKING, ANSWERED, USED, REFUSED, FAILED, DROPPED)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from perpetual.toolkit.units import iso
 from perpetual_thinkers.breaker import breaker_state
-from perpetual_thinkers.caps import day_of, limits_of, spent_on
+from perpetual_thinkers.caps import day_of
 from perpetual_thinkers.records import BREAKER, STATES, THOUGHT
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def state_of(lab: Lab, now: datetime | None = None) -> ThinkersState:
     """Returns the thinker in force, what it has used today, and whether its breaker is open."""
     now = now or utc_now()
     name, day = in_force(lab), day_of(now)
-    breaker, spent, limits = breaker_state(lab, name, now), spent_on(lab, day), limits_of(lab)
+    breaker, methodology = breaker_state(lab, name, now), lab.config.methodology
     capped = [row["cap"] for row in lab.records(BREAKER).find(thinker=name) if row["capped_on"] == day]
     waits = breaker.until is not None and breaker.until > now
     state, reason, until = "working", None, None
@@ -50,11 +50,11 @@ def state_of(lab: Lab, now: datetime | None = None) -> ThinkersState:
         "reason": reason,
         "until": None if until is None else iso(until),
         "failures": breaker.failures,
-        "calls_today": spent.calls,
-        "tokens_today": spent.tokens,
-        "usd_today": spent.usd,
-        "max_calls_per_day": limits.calls,
-        "max_tokens_per_day": limits.tokens,
-        "max_usd_per_day": limits.usd,
+        "calls_today": int(lab.budget.used_of_day("calls")),
+        "tokens_today": int(lab.budget.used_of_day("tokens")),
+        "usd_today": lab.budget.used_of_day("usd"),
+        "max_calls_per_day": methodology["max_calls_per_day"],
+        "max_tokens_per_day": methodology["max_tokens_per_day"],
+        "max_usd_per_day": methodology["max_usd_per_day"],
         "thoughts": {one: count for one, count in counts.items() if count},
     }

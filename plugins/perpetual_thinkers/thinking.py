@@ -23,7 +23,6 @@ from perpetual_thinkers.breaker import Breaker
 from perpetual_thinkers.records import (
     ANSWERED,
     ASKING,
-    CALL,
     DROPPED,
     FAILED,
     REFUSED,
@@ -182,12 +181,11 @@ class Thinking:
         """Asks, and stores the reply; returns whether anything was asked."""
         request = thought.request if thought.problem is None else again(thought.request, thought.problem)
         day, attempt = caps.day_of(self._now()), thought.attempts + 1
+        key = f"thinker:{request.request_id}:{attempt}"
+        booked = caps.worst_case(self._lab, request, day)
         with self._lab.together():
-            spent = caps.spent_on(self._lab, day)
-            tokens, usd = caps.worst_case(request, spent, float(str(self._options["usd_per_call"])))
-            why = caps.refusal(caps.limits_of(self._lab), spent, tokens, usd)
+            why = caps.book(self._lab, key, booked)
             if why is None:
-                self._lab.records(CALL).append(thought=thought.id, attempt=attempt, day=day, tokens=tokens, usd=usd)
                 self._change(thought, attempts=attempt)
         if why is not None:
             self._breaker.capped(why, day)
@@ -199,7 +197,13 @@ class Thinking:
                 return False  # it was ended by this process, and is asked again by the next one
             self._breaker.failed(problem.message, self._now())
             return True
-        self.keep(thought, reply, attempt=attempt, day=day)
+        with self._lab.together():  # as it came, before anything is done with it
+            self._lab.records(REPLY).append(
+                thought=thought.id, request_id=thought.request_id, attempt=attempt, day=day, text=reply.text,
+                tokens_in=reply.tokens_in, tokens_out=reply.tokens_out, usd=reply.usd, model=reply.model,
+            )  # fmt: skip
+            caps.settle(self._lab, key, booked, reply)
+            self._change(thought, attempts=attempt, state=ANSWERED)
         self._take(thought_of(self._lab.records(THOUGHT).get(thought.id)))
         return True
 
@@ -233,15 +237,6 @@ class Thinking:
             raise answer
         said = answer.message if isinstance(answer, PerpetualError) else str(answer)
         raise ThinkerError(neutralise(f"{type(answer).__name__}: {said}", _LONGEST_ERROR)) from answer
-
-    def keep(self, thought: Thought, reply: Reply, *, attempt: int, day: str) -> None:
-        """Records a reply as it came, before anything is done with it."""
-        with self._lab.together():
-            self._lab.records(REPLY).append(
-                thought=thought.id, request_id=thought.request_id, attempt=attempt, day=day, text=reply.text,
-                tokens_in=reply.tokens_in, tokens_out=reply.tokens_out, usd=reply.usd, model=reply.model,
-            )  # fmt: skip
-            self._change(thought, attempts=attempt, state=ANSWERED)
 
     # --- using ---------------------------------------------------------------------------------------------------
 

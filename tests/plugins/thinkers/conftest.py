@@ -83,8 +83,8 @@ def root(measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 
 @pytest.fixture
-def lab(root: Path) -> Iterator[Lab]:
-    with Lab.open(root, actor="agent:thinker-scripted") as lab:
+def lab(root: Path, clock: Clock) -> Iterator[Lab]:
+    with Lab.open(root, actor="agent:thinker-scripted", clock=clock) as lab:
         yield lab
 
 

@@ -410,8 +410,7 @@ def test_a_stop_ends_the_question_and_counts_as_no_failure(lab: Lab, thinking: M
 @pytest.mark.parametrize(("cap", "value"), [("calls", "1"), ("tokens", "5000"), ("usd", "0.05")])
 def test_a_cap_of_the_day_holds(lab: Lab, person: Lab, thinking: Make, clock: Clock, cap: str, value: str) -> None:
     name = f"max_{cap}_per_day"
-    known = person.config.methodology.knows(name)
-    person.settings.set_methodology(name if known else f"thinkers.{name}", value)
+    person.settings.set_methodology(name, value)
     lab.config.reload()
     thinker = Scripted(Reply(json.dumps(NOTE), 2000, 1500, 0.03))
     made = thinking(thinker)
@@ -436,6 +435,12 @@ def test_a_call_without_a_reply_keeps_its_reservation(lab: Lab, thinking: Make, 
     thinking(Scripted(NOTE)).step(NEVER)
     after = state_of(lab, clock())
     assert (after["calls_today"], after["tokens_today"]) == (2, found["tokens_today"] + 120)
+
+
+def test_what_a_reply_does_not_say_stays_booked(lab: Lab, thinking: Make, clock: Clock) -> None:
+    thinking(Scripted(Reply(json.dumps(NOTE), None, 30, None))).step(NEVER)
+    found = state_of(lab, clock())
+    assert (found["calls_today"], found["tokens_today"], found["usd_today"]) == (1, 30, 0.05)
 
 
 def test_two_at_once_ask_once(lab: Lab, root: Path, thinking: Make, clock: Clock) -> None:
