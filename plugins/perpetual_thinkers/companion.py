@@ -34,6 +34,7 @@ class ThinkerCompanion(Companion):
     def __init__(self, *, now: Callable[[], datetime] = utc_now, draw: Callable[[], float] = random.random) -> None:
         self._now, self._draw = now, draw
         self._trouble: str | None = None
+        self._idle_at: str | None = None  # the state of the record at which there was nothing to do
 
     def run(self, lab: Lab, stop: StopSignal) -> None:
         """Asks, one question at a time, until `stop` is set.
@@ -61,8 +62,15 @@ class ThinkerCompanion(Companion):
                     state = None
                 due = thinking.waits_until() is not None
                 self._trouble = thinking.trouble()
+                self._idle_at = None if due else state
                 seen, swept_s = state, time.monotonic()
             stop.wait(_LOOK_S)
+
+    def is_at_work(self, lab: Lab) -> bool:
+        """Returns whether there is a thinker that is well and has not looked at the record as it is now."""
+        if in_force(lab) == "none" or self._trouble is not None:
+            return False
+        return self._idle_at is None or lab.feed.state() != self._idle_at
 
     def trouble(self) -> str | None:
         """Returns why the thinker is not asked, None where it works or there is none."""

@@ -327,3 +327,38 @@ def test_a_program_that_is_not_there(tmp_path: Path) -> None:
 
     with pytest.raises(ThinkerError, match="not there"):
         CommandThinker(["no-such-program-here"]).think(example())
+
+
+# --- with the daemon --------------------------------------------------------------------------------------------------
+
+
+def daemon(*words: str) -> tuple[int, str]:
+    done = subprocess.run([sys.executable, "-m", "perpetual", "daemon", *words], capture_output=True, text=True,
+                          check=False, timeout=300)  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_the_daemon_does_not_end_before_the_thinker_has_spoken(configured: Path, server: Server) -> None:
+    """The rules have nothing left, so it would end at once; the thinker proposes, and then a person is waited for."""
+    proposal = {"proposals": [{"like": "e1", "args": {"--lr": 0.01}, "why": "a smaller step"}]}
+    server.answer = lambda state: json.dumps(proposal) if '"room"' in state else NOTE
+    with Lab.open(configured, actor="user:test") as lab:
+        lab.settings.set_config("plugins.thinkers.propose", "true")
+    code, said = daemon("--require-llm")
+    with Lab.open(configured) as lab:
+        (made,) = lab.experiments.list(status="proposed")
+        assert made.proposed_by == "agent:thinker-command"
+    assert (code, "waiting_for_approval" in said) == (4, True), said
+
+
+@pytest.mark.slow
+def test_the_daemon_ends_where_the_thinker_is_down(configured: Path, server: Server) -> None:
+    """Only where it was asked to: else it goes on by the rules, and ends since they have nothing left."""
+    server.is_down = True
+    with Lab.open(configured, actor="user:test") as lab:
+        lab.settings.set_config("plugins.command.command", '["false"]')
+    code, said = daemon("--stay", "--require-llm", "--interval", "1")
+    assert (code, "harness_down" in said) == (3, True), said
+    code, said = daemon()
+    assert (code, "queue_empty" in said) == (0, True), said
