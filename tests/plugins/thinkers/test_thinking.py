@@ -375,7 +375,7 @@ def test_the_breaker_outlives_a_restart(lab: Lab, thinking: Make, clock: Clock) 
 def test_a_question_that_is_never_answered_is_given_up(lab: Lab, thinking: Make, clock: Clock) -> None:
     thinker = Scripted()
     made = thinking(thinker)
-    for _ in range(100):
+    for _ in range(30):
         made.step(NEVER)
         clock.on(700)
     assert {one.state for one in of_kind(lab, "analyse")} == {"failed"}
