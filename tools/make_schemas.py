@@ -58,6 +58,7 @@ from perpetual_find.documents import Found
 from perpetual_lineage.documents import Lineage, Rejection
 from perpetual_mirrors.documents import MirrorPushes
 from perpetual_notes.documents import NoteType
+from perpetual_notify.documents import NotifyList, NotifySend, NotifyTest
 from perpetual_optuna.documents import SweepPruned
 from perpetual_recall.documents import BlockDocument, Explained, NotePrice, NoteWorth
 from perpetual_replay.documents import Bisection, Replays
@@ -151,6 +152,9 @@ DOCUMENTS: dict[str, Any] = {
     "note_history": NoteHistory,
     "note_hits": Page[NoteHit],
     "note_types": Page[NoteType],
+    "notify_list": readable(NotifyList),
+    "notify_send": readable(NotifySend),
+    "notify_test": readable(NotifyTest),
     "note_queue": Page[NoteWaiting],
     "notes": Page[Note],
     "overturn": Overturn,

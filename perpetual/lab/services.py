@@ -279,11 +279,12 @@ class _Host:
 
     def _deliver(self) -> None:
         """Offers events to the observers as they come."""
-        since = 0
+        since, is_due = 0, True
         while not self._stop.is_set():
             with suppress(PerpetualError):  # a store that is being moved: the next look opens the new one
-                self._feed.deliver()
-                since = self._feed.last()
+                present = self._feed.last()
+                if is_due or present != since:
+                    is_due, since = bool(self._feed.deliver()), present  # one that failed is asked again
                 self._feed.wait(since, timeout_s=1.0)
 
     def _ask(self, service: Service) -> None:

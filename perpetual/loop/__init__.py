@@ -1,6 +1,6 @@
 """Floor 3: the autonomous loop. `cycle(lab)` is one turn of it; the caller decides when the next one comes.
 
-    SCAN -> ANALYSE -> CHECK -> PROPOSE -> APPROVE -> LAUNCH -> CHECK -> REPORT
+    SCAN -> ANALYSE -> CHECK -> PROPOSE -> APPROVE -> LAUNCH -> NOTE -> CHECK -> REPORT
 
 Every step is made of transactions that may be repeated, so a cycle that was cut off is simply run again.
 """
@@ -80,6 +80,9 @@ def cycle(lab: Lab, *, number: int = 1, waits_on: Collection[str] = ()) -> Cycle
     step("loop:approved")
     launches = lab.loop.launch() if stop is None else None
     step("loop:launched")
+    if methodology["auto_analyze"]:
+        lab.loop.note()  # once the free place is taken: the gates of memory may take a while
+        step("loop:noted")
     if launches is not None:
         stop = lab.loop.stop_reason(launches)
     if stop is not None and stop[0] not in waits_on:

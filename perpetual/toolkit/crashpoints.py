@@ -30,6 +30,7 @@ STEPS: dict[str, str] = {
     "launch:started": "the supervisor has answered; the record does not know yet",
     "launch:noted": "the record says that it is running",
     "loop:launched": "the room for runs is filled",
+    "loop:noted": "what was learned is in memory",
     "scan:ended": "the exit record was seen",
     "scan:measured": "the metrics were read",
     "scan:evidence": "the evidence is folded and the debit settled, and nothing is committed",

@@ -20,7 +20,7 @@ FOR_A_PERSON = "tell the person what you propose and why; then propose more or e
 # What only a person may do, as commands, options and keys name it. Settings that an agent may set are not among them.
 _RIGHTS = late_pattern(
     r"perpetual (?:sweep )?approve\b|perpetual trust\b|agents_may_approve|auto_approve|--allow-approve|approve --token"
-    r"|\bplugins (?:install|remove)\b|perpetual uninstall\b"
+    r"|\bplugins (?:install|remove)\b|perpetual uninstall\b|\bnotify (?:send|test)\b"
     r"|\bmemory (?:promote|reject)\b|\bbudget set\b|plugins\.disabled|required_gates"
     r"|\bmethodology set(?! (?:exploration_strategy|proposal_batch_size|min_information_gain_bits|auto_propose"
     r"|auto_analyze|memory_write_on_completion)\b)"

@@ -1,7 +1,9 @@
 """What wakes the daemon: ends of runs, changes of the record by others, changes of the configuration, and the stop.
 
-Two threads, each with a `Lab` of its own, sleep in the kernel until something comes. The daemon also holds the lock of
+Threads, most with a `Lab` of its own, sleep in the kernel until something comes. The daemon also holds the lock of
 `.perpetual/dispatch` while it runs: an ending supervisor that finds it taken leaves an empty file and starts nothing.
+That file is heard of at once, also of a run that was started after the sleep had begun. A run of another scheduler, and
+one whose supervisor was killed, is waited for itself.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from typing import TYPE_CHECKING
 
 from perpetual.api import PerpetualError
 from perpetual.toolkit import confined, trust_record
+from perpetual.toolkit.platform import Identity, boot_id, wait_gone
+from perpetual.toolkit.watch import FolderWatch
 from perpetual_supervisor.mover import LOCK, WAKE
 
 if TYPE_CHECKING:
@@ -28,6 +32,9 @@ __all__ = ["QueueLock", "Wakes", "files_of"]
 _SLICE_S = 2.0  # the longest sleep of a thread that nothing wakes: how late it notices a changed file or the stop
 _AFTER_ERROR_S = 1.0
 _LONGEST_TURN_S = 60.0
+_SUPERVISOR_S = 2.0  # for a supervisor that has left its word and is about to end
+_AGREE_S = 0.03  # in which the thread that waits for the same run may have begun a turn
+_DIGITS = 20
 _GRACE_S = 0.5  # a thread that sleeps longer ends with the process
 
 
@@ -38,20 +45,24 @@ def files_of(lab: Lab) -> tuple[object, ...]:
     return (lab.config.stamps(), trusted)
 
 
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) < _DIGITS
+
+
 class QueueLock:
     """The lock that keeps the dispatcher away while the daemon moves the queue itself."""
 
     def __init__(self, folder: Path) -> None:
         """Takes nothing yet; `folder` is the project's `.perpetual`."""
-        self._folder, self._held = folder / "dispatch", -1
+        self.folder, self._held = folder / "dispatch", -1
 
     def take(self) -> bool:
         """Returns whether the lock is held; a dispatcher that is at work keeps it until it is done."""
         if self._held >= 0:
             return True
         try:
-            confined.make_folder(self._folder)
-            held = confined.open_file(self._folder / LOCK, os.O_RDWR | os.O_CREAT)
+            confined.make_folder(self.folder)
+            held = confined.open_file(self.folder / LOCK, os.O_RDWR | os.O_CREAT)
         except OSError:
             return False
         try:
@@ -67,11 +78,21 @@ class QueueLock:
         if self._held < 0:
             return False
         with suppress(OSError):
-            found = [name for name in os.listdir(self._folder) if name.startswith(WAKE)]
+            found = [name for name in os.listdir(self.folder) if name.startswith(WAKE)]
             for name in found:
-                os.unlink(self._folder / name)
+                os.unlink(self.folder / name)
             return bool(found)
         return False
+
+    def words(self) -> list[Identity]:
+        """Returns the supervisors that have left word that they end."""
+        found: list[Identity] = []
+        with suppress(OSError):
+            for name in os.listdir(self.folder):
+                pid, _, ticks = name.removeprefix(WAKE).partition("-")
+                if name.startswith(WAKE) and _is_number(pid) and _is_number(ticks):
+                    found.append(Identity(boot_id(), int(pid), int(ticks)))
+        return found
 
     def release(self) -> None:
         """Lets another process move the queue."""
@@ -83,15 +104,16 @@ class QueueLock:
 class Wakes:
     """Sleeps until there is something to do. `close` ends its threads."""
 
-    def __init__(self, open_lab: Callable[[], Lab], *, actor: str) -> None:
+    def __init__(self, open_lab: Callable[[], Lab], queue: QueueLock, *, actor: str) -> None:
         """Starts listening; `open_lab` opens a lab for a thread, and events of `actor` itself wake nothing."""
         self._open, self._actor = open_lab, actor
         self._changed = threading.Condition()
         self._is_due, self.is_over, self._seen = False, False, 0
         self._begun, self._ended = 1, 0  # turns
+        self._queue = queue
         self._threads = [
             threading.Thread(target=self._listen, args=(work,), daemon=True, name=f"daemon-{work.__name__}")
-            for work in (self._hear_record, self._hear_runs)
+            for work in (self._hear_record, self._hear_runs, self._hear_words)
         ]
         for thread in self._threads:
             thread.start()
@@ -148,6 +170,23 @@ class Wakes:
                 self._wait_turn()
             elif time.monotonic() - began < _SLICE_S / 2 and not self.is_over:
                 lab.feed.wait(lab.feed.last(), timeout_s=_SLICE_S)  # no run is live: the record says when one is
+
+    def _hear_words(self, lab: Lab) -> None:
+        """Wakes when an ending supervisor has left its word, once it is gone: until then its run goes on."""
+        watch = FolderWatch(self._queue.folder)
+        try:
+            while not self.is_over:
+                if not watch.wait(lambda: bool(self._queue.words()), _SLICE_S):
+                    continue
+                for found in self._queue.words():
+                    wait_gone(found, _SUPERVISOR_S)
+                begun = self._begun
+                time.sleep(_AGREE_S)
+                if self._begun == begun:  # else a turn has begun since, which sees it
+                    self.wake()
+                self._wait_turn()
+        finally:
+            watch.close()
 
     def _wait_turn(self) -> None:
         """Waits until a turn that begins from now on is over and has recorded what was heard."""

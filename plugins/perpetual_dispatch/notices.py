@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from perpetual import Lab
 from perpetual.api import printable
 
-__all__ = ["notify", "words"]
+__all__ = ["command", "notify", "words"]
 
 _LONGEST_NAME = 40
 _SCRIPT = ("on run argv", "display notification (item 2 of argv) with title (item 1 of argv)", "end run")
@@ -25,11 +25,11 @@ def notify(lab: Lab, experiments: Iterable[str]) -> None:
         return
     for id in experiments:
         body = words(lab, id)
-        command = None if body is None else _command(_title(lab), body)
-        if command is not None:
+        found = None if body is None else command(_title(lab), body)
+        if found is not None:
             with contextlib.suppress(OSError):
                 subprocess.Popen(
-                    command,
+                    found,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
@@ -50,7 +50,7 @@ def _title(lab: Lab) -> str:
     return f"perpetual {name[:_LONGEST_NAME]}".strip()
 
 
-def _command(title: str, body: str) -> list[str] | None:
+def command(title: str, body: str) -> list[str] | None:
     """Returns the desktop's own program with its words; None without a desktop or the program."""
     if sys.platform == "darwin":
         program = shutil.which("osascript")

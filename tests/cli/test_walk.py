@@ -83,6 +83,12 @@ TABLE: dict[str, Row] = {
     "queue after": Row(None, "experiment", "queue after e99 e1", 5, why="tests/plugins/dispatch/test_order.py"),
     "export": Row("export --jsonl -o runs.jsonl", "export", "export --csv --what nothing", 2),
     "mirror": Row("mirror --to tensorboard --dry-run", "mirror", "mirror --to nothing", 2),
+    "notify": Row("notify", "notify_list", "@nowhere notify", 5),
+    "notify list": Row("notify list", "notify_list", "@nowhere notify list", 5),
+    "notify test": Row(
+        None, "notify_test", "notify test nothing", 2, why="reaches a server: tests/plugins/notify/test_sending.py"
+    ),
+    "notify send": Row(None, "notify_send", "notify send", 2, why="as notify test"),
     "scan": Row("scan", "scan", "@nowhere scan", 5),
     "evidence list": Row("evidence list", "evidence_list", "evidence list --hypothesis h99", 5),
     "evidence add": Row(

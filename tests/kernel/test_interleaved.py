@@ -239,10 +239,12 @@ def test_a_reopened_hypothesis_is_not_concluded(lab: Lab, other: Lab, monkeypatc
     words = _Words(lambda: other.hypotheses.update("h2", status="open"))
     _use(monkeypatch, "analyser", words)
     lab.loop.analyse()
+    lab.loop.note()
     assert words.asked == [("h1", "supported")]
     assert [note.path.rpartition("/")[2] for note in lab.memory.list().items] == ["h1.md"]
     other.hypotheses.update("h2", status="refuted")
     lab.loop.analyse()
+    lab.loop.note()
     assert words.asked == [("h1", "supported"), ("h2", "refuted")]
 
 

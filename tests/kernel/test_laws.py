@@ -202,11 +202,11 @@ _CLIENTS = ("perpetual_devkit/server_check.py",)
 _CACHES = ("perpetual_find/index.py", "perpetual_find/logs.py", "perpetual_find/transaction.py",
            "perpetual_report/board_cache.py", "perpetual_mirrors/outbox.py", "perpetual_site/kept.py",
            "perpetual_lineage/index.py", "perpetual_recall/cache_file.py", "perpetual_recall/index.py",
-           "perpetual_recall/outcomes.py")  # fmt: skip
+           "perpetual_recall/outcomes.py", "perpetual_notify/outbox.py")  # fmt: skip
 # Nor is what starts the process that loads a tracker's library.
 _PUSHERS = ("perpetual_mirrors/starting.py",)
-# Nor is what shows a notice on the desktop.
-_NOTICES = ("perpetual_dispatch/notices.py",)
+# Nor is what shows a notice on the desktop, or starts the user's own program for it.
+_NOTICES = ("perpetual_dispatch/notices.py", "perpetual_notify/desktop.py", "perpetual_notify/program.py")
 # Nor is what keeps the daemon's process, and what asks the user's service manager to.
 _KEEPERS = ("perpetual_daemon/keeper.py", "perpetual_daemon/unit.py")
 # Nor is what reads the time of a commit.

@@ -103,6 +103,24 @@ def test_what_the_daemon_has_queued_waits_too(lab: Lab) -> None:
     assert lab.runs.get(first.id).status == "running"
 
 
+def test_less_of_a_pause_in_a_file_waits_for_a_person(lab: Lab) -> None:
+    lab.settings.set_methodology("quiet_hours", "22:00-07:00")
+    lab.settings.set_methodology("max_calls_per_day", "5")
+    path = lab.root / ".perpetual" / "methodology.yaml"
+    for hours, calls in (("23:00-07:00", 6), (None, None)):
+        yamlfile.set_value(path, ("quiet_hours",), hours)
+        yamlfile.set_value(path, ("max_calls_per_day",), calls)
+        with Lab.open(lab.root) as again:
+            methodology = again.config.methodology
+            assert methodology.held == {"quiet_hours": hours, "max_calls_per_day": calls}
+            assert (methodology["quiet_hours"], methodology["max_calls_per_day"]) == ("22:00-07:00", 5)
+    yamlfile.set_value(path, ("quiet_hours",), ["22:00-07:00", "12:00-13:00"])
+    yamlfile.set_value(path, ("max_calls_per_day",), 4)
+    with Lab.open(lab.root) as again:
+        assert again.config.methodology.held == {}
+        assert again.config.methodology["quiet_hours"] == ["22:00-07:00", "12:00-13:00"]
+
+
 # --- edited thresholds ----------------------------------------------------------------------------------------------
 
 

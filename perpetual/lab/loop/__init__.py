@@ -26,12 +26,14 @@ class Loop:
         by_thresholds(self._ctx)
 
     def analyse(self) -> list[str]:
-        """Analyses finished runs, and has notes of what was learned written; returns the ids of the runs."""
+        """Analyses finished runs; returns their ids. What was learned is written to memory by `note`."""
         from perpetual.lab.runs.analyse import analyse
 
-        done = analyse(self._ctx)
+        return analyse(self._ctx)
+
+    def note(self) -> None:
+        """Has notes of what was learned written to memory: of every analysis that has none yet."""
         self._note()
-        return done
 
     def propose(self) -> list[str]:
         """Proposes what the proposers suggest, to at most `proposal_batch_size` open ones; returns the new ids."""

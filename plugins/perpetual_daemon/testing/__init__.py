@@ -41,11 +41,16 @@ _ALWAYS = ("all_decided", "queue_empty", "budget_exhausted", "waiting_for_approv
 
 
 def claim(
-    lab: Lab, *, command: str = "sh -c 'echo acc=1.5$PERPETUAL_SEED'", approve: bool = True, replicates: int = 2,
+    lab: Lab,
+    *,
+    command: str = "sh -c 'echo acc=1.5$PERPETUAL_SEED'",
+    approve: bool = True,
+    replicates: int = 2,
     wall_s: float = 60.0,
+    statement: str = "acc rises",
 ) -> str:  # fmt: skip
     """Makes an open claim with one experiment and returns the experiment's id."""
-    made = lab.hypotheses.add("acc rises", metric="acc", direction="max", mde=0.1, baseline=1.0)
+    made = lab.hypotheses.add(statement, metric="acc", direction="max", mde=0.1, baseline=1.0)
     found = lab.experiments.propose(
         made.id, command=command, noise=0.05, replicates=replicates, cost_run_hours=0.001, wall_s=wall_s
     )
@@ -147,7 +152,8 @@ class _Working:
     """A companion in a thread, as the daemon runs it."""
 
     def __init__(self, companion: Companion, lab: Lab) -> None:
-        self.stop, self.problem = threading.Event(), None
+        self.stop = threading.Event()
+        self.problem: Exception | None = None
         self.thread = threading.Thread(target=self._run, args=(companion, lab), daemon=True)
         self.thread.start()
 
@@ -210,7 +216,7 @@ class CompanionContract(_Project):
 
         def asked() -> None:
             found = companion.trouble()
-            assert found is None or (isinstance(found, str) and found.strip()), f"it answered {found!r}"
+            assert found is None or found.strip(), f"it answered {found!r}"
             assert found is None or "\n" not in found, "its trouble has more than a line"
             assert quickest(companion.trouble, _TROUBLE_S) < _TROUBLE_S, "it did not answer at once"
 

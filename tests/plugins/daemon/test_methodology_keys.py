@@ -196,7 +196,7 @@ def _reserved_s(lab: Lab) -> float:
     made = _plain(lab, "true", wall_s=None)
     _turn(lab)
     (run,) = _runs(lab, made)
-    reserved = lab.context.store.find("debit", run_id=run.id)[0].body["run_hours"]
+    reserved = float(lab.context.store.find("debit", run_id=run.id)[0].body["run_hours"])
     return round(3600 * reserved, 3)
 
 
@@ -256,8 +256,7 @@ def _is_copied(lab: Lab) -> bool:
 def _grace_s(lab: Lab) -> float:
     _plain(lab, "true")
     (id,) = _turn(lab).launched
-    grace: float = lab.context.need("run", id).body["grace_s"]
-    return grace
+    return float(lab.context.need("run", id).body["grace_s"])
 
 
 def _digest_is_due(lab: Lab) -> bool:
