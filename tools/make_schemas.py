@@ -75,6 +75,7 @@ from perpetual_scorers.documents import (
     SweepLine,
 )
 from perpetual_scorers.plan_documents import Overturn, Power
+from perpetual_thinkers.documents import ThoughtDocument, ThoughtLine
 from perpetual_try.documents import Tried, TryPlan
 from perpetual_watch.documents import Watch
 
@@ -197,6 +198,8 @@ DOCUMENTS: dict[str, Any] = {
     "sweep_importance": SweepImportanceDocument,
     "sweep_pruned": SweepPruned,
     "sweeps": Page[SweepLine],
+    "thought": ThoughtDocument,
+    "thoughts": Page[ThoughtLine],
     "trust": Trust,
     "trust_revoked": TrustRevoked,
     "trusted": Page[Trusted],

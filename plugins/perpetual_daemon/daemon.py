@@ -24,6 +24,7 @@ from perpetual import Lab
 from perpetual.api import ConfigError, Finding, PerpetualError, Service, TransientError
 from perpetual.loop import Cycle
 from perpetual.toolkit import confined
+from perpetual.toolkit.reserved import known_name
 from perpetual_daemon.beside import Beside
 from perpetual_daemon.wakes import QueueLock, Wakes, files_of
 
@@ -39,6 +40,8 @@ THINKER = "thinker"  # the companion that `--require-llm` asks for
 WAITED_FOR = "waiting_for_approval"
 # What a change of the record can end. After the other reasons a person is to look before anything is started again.
 PASSING = ("all_decided", "queue_empty", "budget_exhausted", WAITED_FOR)
+LACKING = ("queue_empty",)  # no reason to end while a companion may still bring work
+_COMPANION_S = 2.0  # between two looks meanwhile
 _SWEEP_S = 60.0  # between two looks where nothing wakes: a supervisor may be killed, a disk may have room again
 _LONGEST_PAUSE_S = 3600.0  # the clock may be set
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 60.0
@@ -94,6 +97,7 @@ class Daemon(Service):
         self._beside: Beside | None = None
         self._words, self._is_well, self._number = "starting", True, 0
         self._waits: tuple[str, str] | None = None
+        self._waits_on: tuple[str, ...] = ()
         self._is_warm = False
 
     def run(self, lab: Lab, stop: StopSignal) -> None:
@@ -149,7 +153,7 @@ class Daemon(Service):
             if done.launched and not self._is_warm:
                 self._is_warm = True
                 threading.Thread(target=_warm, args=(current.another,), daemon=True, name="daemon-warm").start()
-            if done.reason is not None and done.reason not in self.settings.waits_on:
+            if done.reason is not None and done.reason not in self._waits_on:
                 return End(done.reason, done.explanation or "", self._number)
             if self.settings.max_cycles is not None and self._number >= self.settings.max_cycles:
                 return self._stopped(current.lab, "max_cycles", f"{self._number} cycles were asked for")
@@ -159,7 +163,9 @@ class Daemon(Service):
     def _turn(self, lab: Lab) -> Cycle:
         strategy: LoopStrategy = lab.part("loop")
         number = self._number + 1
-        done = strategy.turn(lab, number=number, waits_on=self.settings.waits_on)
+        is_at_work = self._beside is not None and self._beside.is_at_work(lab)
+        self._waits_on = (*self.settings.waits_on, *(LACKING if is_at_work else ()))
+        done = strategy.turn(lab, number=number, waits_on=self._waits_on)
         self._number = number  # a turn that failed is not counted
         return replace(done, cycle=number)
 
@@ -170,6 +176,8 @@ class Daemon(Service):
     def _pause_s(self, done: Cycle) -> float:
         """Returns how long to sleep after a turn where nothing wakes: the interval, a little varied."""
         pause_s = self.settings.interval_s * random.uniform(0.9, 1.1)
+        if done.reason in LACKING and done.reason not in self.settings.waits_on:
+            pause_s = min(pause_s, _COMPANION_S)
         if done.resumes_at is not None:
             from perpetual.toolkit.units import posix_of
 
@@ -211,9 +219,10 @@ class Daemon(Service):
     def _missing_thinker(self) -> str | None:
         if not self.settings.requires_thinker or self._beside is None:
             return None
-        if THINKER not in self._beside.names:
+        name = next((name for name in self._beside.names if known_name("companion", name) == THINKER), None)
+        if name is None:
             return "no companion named thinker is installed"
-        why = self._beside.troubles().get(THINKER)
+        why = self._beside.troubles().get(name)
         return None if why is None else f"the thinker is down: {why}"
 
     def _stopped(self, lab: Lab, reason: str, words: str) -> End:

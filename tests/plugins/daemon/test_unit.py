@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from perpetual import Lab
-from perpetual.api import UsageError
+from perpetual.api import PerpetualError, UsageError
 from perpetual_daemon import unit as units
 
 
@@ -101,7 +101,7 @@ def test_a_manager_that_refuses_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     with _lab(tmp_path / "project") as lab:
         made = units.unit_of(lab, [])
-        with pytest.raises(units.PerpetualError) as found:
+        with pytest.raises(PerpetualError) as found:
             units.install(made)
     assert "systemctl" in found.value.message
     assert "--detach" in (found.value.hint or "")
