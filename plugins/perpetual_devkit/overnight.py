@@ -329,7 +329,8 @@ class _Test:
             self._end_all()
             for model in self._models:
                 model.close()
-        self._not_tried += [f"{name}: the campaign was over before" for name in self._trouble.untried()]
+        if judged is not None:
+            self._not_tried += [f"{name}: the campaign was over before" for name in self._trouble.untried()]
         promises = judged["promises"] if judged else []
         problems = [*self._problems, *(judged["reference"] if judged else ())]
         ok = bool(promises) and not problems and all(promise["ok"] for promise in promises)
@@ -389,7 +390,13 @@ class _Test:
             campaign.folder.mkdir(parents=True)
             task = Task(str(campaign.folder), self._store, self._claims, _RUN_S, gpu=True, model=model.url)
             programs.append(self._program(_CAMPAIGN, campaign, asdict(task)))
-        for answer in [json.loads(self._answer(program, "a project cannot be set up")) for program in programs]:
+        try:
+            answers = [json.loads(self._answer(program, "a project cannot be set up")) for program in programs]
+        finally:
+            for program in programs:
+                program.kill()
+                program.communicate()
+        for answer in answers:
             if not answer["asks"] and _NO_MODEL not in self._not_tried:
                 self._not_tried.append(_NO_MODEL)
                 self._trouble.leave_out("model down")

@@ -26,6 +26,7 @@ MOST_RUNS = 3  # live at once
 _NO_OUTPUT_S = 1.0
 _WALL_S = 60.0
 _COST_RUN_HOURS = 0.0005
+_COMMENTED = 5  # of the newest runs: a comment takes longer than a run
 _ANY_ATTEMPTS = 50  # how often a replicate may be tried again after the loss of its run
 METHODOLOGY: dict[str, object] = {
     "auto_approve": True,
@@ -79,8 +80,9 @@ def set_up(task: Task) -> bool:
         asks = task.model is not None and "thinker" in lab.registry.slots
         if asks:
             words = [sys.executable, os.path.join(os.path.dirname(__file__), "overnight_model.py"), task.model]
-            lab.settings.set_config("plugins.command.command", json.dumps(words))
-            lab.settings.set_config("plugins.command.timeout_s", "2")
+            lab.settings.set_config("plugins.thinker.command.command", json.dumps(words))
+            lab.settings.set_config("plugins.thinker.command.timeout_s", "2")
+            lab.settings.set_config("plugins.thinkers.analyse_runs", str(_COMMENTED))
             lab.settings.set_config("plugins.thinkers.propose", "false")
             lab.settings.set_config("plugins.thinkers.verdicts", "false")  # the runs alone decide
             lab.settings.set_config("slots.thinker", "command")

@@ -20,7 +20,6 @@ from tests.support import until
 
 SCRIPT = os.path.abspath(perpetual_devkit.overnight_model.__file__)
 
-pytest.importorskip("perpetual_thinkers.plugin")  # the plugin that asks models
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
@@ -37,8 +36,8 @@ def asking(project: Path, server: ModelServer) -> Path:
     with Lab.open(project, actor="user:test") as lab:
         lab.settings.set_methodology("auto_approve", "true")
         for key, value in (
-            ("plugins.command.command", json.dumps([sys.executable, SCRIPT, server.url])),
-            ("plugins.command.timeout_s", "3"),
+            ("plugins.thinker.command.command", json.dumps([sys.executable, SCRIPT, server.url])),
+            ("plugins.thinker.command.timeout_s", "3"),
             ("plugins.thinkers.propose", "false"),
             ("slots.thinker", "command"),
         ):

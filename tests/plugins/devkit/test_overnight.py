@@ -67,9 +67,9 @@ def test_the_daemon_survives_the_night(
     assert [item["promise"] for item in document["promises"]] == [*PROMISES]
     assert (document["kills"], document["seed"], document["store"]) == (kills, SEED, store)
     assert sum(document["killed_in"].values()) == kills
-    left_out = {words.partition(":")[0] for words in document["not_tried"]}
-    assert {name for name in FAULTS if not document["faults"][name]} == left_out, document
-    assert left_out <= {"model down"}, document["not_tried"]  # where no plugin brings thinkers
+    assert all(document["faults"][name] for name in FAULTS), document
+    assert document["not_tried"] == []
+    assert document["answers"] > 0
     assert document["retries"] >= 3  # one lost, one preempted, one without memory
     assert [*tmp_path.iterdir()] == []
 
