@@ -103,7 +103,7 @@ def test_a_stored_answer_is_not_paid_again(asking: Path, server: ModelServer) ->
 def test_retries_stay_inside_the_cap_of_the_day(asking: Path, server: ModelServer) -> None:
     """A call without an answer counts: it may have been paid. The runs go on without comments."""
     with Lab.open(asking, actor="user:test") as lab:
-        lab.settings.set_methodology("thinkers.max_calls_per_day", "2")
+        lab.settings.set_methodology("max_calls_per_day", "2")
     server.is_down = True
     with Lab.open(asking) as lab, _daemon(asking):
         _propose(lab, 1)
