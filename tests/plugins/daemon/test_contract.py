@@ -171,6 +171,12 @@ class Talks(Calm):
         return "a line\nand another"
 
 
+class Ponders(Calm):
+    def is_at_work(self, lab: Lab) -> bool:
+        time.sleep(0.6)
+        return False
+
+
 class Holds(Calm):
     def run(self, lab: Lab, stop: StopSignal) -> None:
         with lab.transaction():
@@ -182,6 +188,7 @@ COMPANIONS: list[tuple[type[Companion], str]] = [
     (RunsOnce, "test_it_may_run_again"),
     (LeavesAThread, "test_it_leaves_no_thread_behind"),
     (Talks, "test_its_trouble_is_a_line_at_any_time"),
+    (Ponders, "test_its_word_of_more_is_at_once"),
     (Holds, "test_it_leaves_the_record_to_others"),
 ]
 
