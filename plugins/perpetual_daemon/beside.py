@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -77,8 +78,9 @@ class Beside:
     def close(self) -> None:
         """Asks all to end and waits for them, for a few seconds."""
         self._stop.set()
+        deadline = time.monotonic() + _GRACE_S
         for thread in self._threads.values():
-            thread.join(_GRACE_S)
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _run(
         self, name: str, part: Companion, before: threading.Thread | None, stop: threading.Event, failed: dict[str, str]

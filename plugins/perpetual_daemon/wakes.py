@@ -136,8 +136,9 @@ class Wakes:
         """Has the threads end within seconds."""
         self.is_over = True
         self.wake()
+        deadline = time.monotonic() + _GRACE_S
         for thread in self._threads:
-            thread.join(_GRACE_S)
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _listen(self, work: Callable[[Lab], None]) -> None:
         """Runs `work` until the end, with a lab that is opened anew after each error."""
