@@ -31,6 +31,7 @@ class TestDefaultLoop(LoopContract):
         return strategies.build({})
 
 
+@pytest.mark.slow
 class TestDaemon(ServiceContract):
     @pytest.fixture
     def service(self) -> Service:
@@ -123,6 +124,7 @@ LOOPS: list[tuple[type[LoopStrategy], str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("twin", "name"), LOOPS)
 def test_a_loop_with_one_broken_promise_fails(
     project: Path, monkeypatch: pytest.MonkeyPatch, twin: type[LoopStrategy], name: str
@@ -193,12 +195,14 @@ COMPANIONS: list[tuple[type[Companion], str]] = [
 ]
 
 
+@pytest.mark.slow
 class TestCalm(CompanionContract):
     @pytest.fixture
     def companion(self) -> Companion:
         return Calm()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("twin", "name"), COMPANIONS)
 def test_a_companion_with_one_broken_promise_fails(
     project: Path, monkeypatch: pytest.MonkeyPatch, twin: type[Companion], name: str
