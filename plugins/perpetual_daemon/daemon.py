@@ -128,7 +128,7 @@ class Daemon(Service):
         while True:
             if stop.is_set():
                 return self._stopped(current.lab, "stop_requested", "the daemon was asked to end")
-            missing = self._missing_thinker()
+            missing = self._missing_thinker(current.lab)
             if missing is not None:
                 return self._stopped(current.lab, "harness_down", missing)
             try:
@@ -216,12 +216,14 @@ class Daemon(Service):
         self._log(lab, {"error": message, "failures": failures, "retry_s": round(wait_s, 1)})
         return wait_s
 
-    def _missing_thinker(self) -> str | None:
+    def _missing_thinker(self, lab: Lab) -> str | None:
         if not self.settings.requires_thinker or self._beside is None:
             return None
         name = next((name for name in self._beside.names if known_name("companion", name) == THINKER), None)
         if name is None:
             return "no companion named thinker is installed"
+        if lab.config.chosen(lab.registry.slot("thinker")) == "none":
+            return "no thinker is chosen (perpetual config set slots.thinker NAME)"
         why = self._beside.troubles().get(name)
         return None if why is None else f"the thinker is down: {why}"
 

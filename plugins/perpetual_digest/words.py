@@ -222,7 +222,8 @@ def _effect(effect: Effect | None, said: Said) -> str:
         f"{shown_number(low, '+.3g')} to {shown_number(high, '+.3g')}"
     )  # fmt: skip
     baseline = effect["baseline"]
-    against = f"{effect['n_baseline']} of {baseline}" if effect["n_baseline"] else shown_number(float(baseline), "g")
+    number = f"the number {shown_number(float(baseline), 'g')}" if not effect["n_baseline"] else ""
+    against = number or f"{effect['n_baseline']} of {baseline}"
     runs = counted(effect["n"], "run")
     return f"{shown_number(effect['value'], '+.3g')} {said(effect['metric'])} ({interval}), {runs} against {against}"
 

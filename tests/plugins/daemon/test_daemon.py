@@ -172,6 +172,7 @@ def test_a_killed_one_is_followed_and_nothing_is_done_twice(lab: Lab, started: S
         ({"claim": {"command": "sh -c 'exit 3'", "replicates": 5}}, [], 9, "failure_rate"),
         ({"claim": {"command": "sleep 60"}}, ["--max-cycles", "2", "--interval", "0.1"], 0, "max_cycles"),
         ({"claim": {"command": "sleep 60"}}, ["--once"], 0, "max_cycles"),
+        ({"claim": {"command": "sleep 60"}}, ["--require-llm"], 3, "harness_down"),
     ],
 )
 def test_every_reason_has_its_status(lab: Lab, given: dict[str, Any], words: list[str], code: int, reason: str) -> None:
