@@ -46,7 +46,6 @@ from perpetual_daemon.documents import DaemonCycle, DaemonExit, DaemonLog, Daemo
 from perpetual_demo.documents import Demo
 from perpetual_devkit.documents import (
     Chaos,
-    ChaosDaemon,
     PluginNew,
     PluginsCheck,
     PluginsInstall,
@@ -54,6 +53,7 @@ from perpetual_devkit.documents import (
     PluginsSearch,
     Uninstall,
 )
+from perpetual_devkit.overnight import OvernightCertificate
 from perpetual_digest.documents import Digest
 from perpetual_export.documents import Crate, Export
 from perpetual_find.documents import Found
@@ -111,7 +111,7 @@ DOCUMENTS: dict[str, Any] = {
     "brief": Brief,
     "budget": Budget,
     "chaos": Chaos,
-    "chaos_daemon": ChaosDaemon,
+    "chaos_daemon": OvernightCertificate,
     "comparison": Comparison,
     "completion": Completion,
     "config": Page[Setting],

@@ -342,8 +342,9 @@ def _line_words(item: dict[str, object]) -> str:
     moment = shown_time(iso(datetime.fromtimestamp(when, UTC))) if isinstance(when, float) else "-"
     if "error" in item:
         return f"{moment} error: {printable(item['error'])}; again in {item.get('retry_s')} s"
-    if "cycle" in item:
-        return f"{moment} {printable(_words(item))}"
+    turn = item.get("turn")
+    if isinstance(turn, dict):
+        return f"{moment} {printable(_words(turn))}"
     return f"{moment} ended: {item.get('reason')} ({printable(item.get('explanation'))})"
 
 

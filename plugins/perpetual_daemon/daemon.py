@@ -204,7 +204,7 @@ class Daemon(Service):
         self._waits = waits
         self._words = f"cycle {done.cycle}" + ("" if waits is None else f", waits: {waits[0]} ({waits[1]})")
         if _is_news(done) or waits is not None:
-            self._log(lab, {**line_of(done)})
+            self._log(lab, {"turn": line_of(done)})
         if self._report is not None:
             self._report(done)
 

@@ -10,7 +10,6 @@ from perpetual.documents.plugins import PluginLine
 __all__ = [
     "Affected",
     "Chaos",
-    "ChaosDaemon",
     "ContractCheck",
     "Left",
     "Package",
@@ -60,40 +59,6 @@ class PromiseKept(TypedDict):
     holds: str
     ok: bool
     found: list[str]
-
-
-class ChaosDaemon(TypedDict):
-    """What an overnight test did and what came of it.
-
-    `killed_in` counts the kills by the step that they were aimed at, `random` those at a random instant. `faults`
-    counts the others, and `not_tried` says why some were left out. `stops` are the reasons for which a daemon of the
-    disturbed campaign ended by itself. `answers` are those of the model that are stored. `kept` is the folder with both
-    projects, where they were kept.
-    """
-
-    store: str
-    version: str
-    python: str
-    platform: str
-    seed: int
-    kills: int
-    killed_in: dict[str, int]
-    faults: dict[str, int]
-    not_tried: list[str]
-    stops: dict[str, int]
-    hypotheses: int
-    runs: int
-    retries: int
-    evidence: int
-    events: int
-    answers: int
-    run_hours: float
-    reason: str | None
-    promises: list[PromiseKept]
-    problems: list[str]
-    duration_s: float
-    kept: str | None
-    ok: bool
 
 
 class ContractCheck(TypedDict):

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, cast
 
 from perpetual.api import Conflict, NotFound, PerpetualError, UsageError
 from perpetual.toolkit.fence import neutralise
+from perpetual.toolkit.likeness import arguments_like
 from perpetual_thinkers.records import Thought
 from perpetual_thinkers.replies import BadReply
-from perpetual_thinkers.variations import Unfit, arguments_like, varied_command, varied_config
+from perpetual_thinkers.variations import Unfit, varied_command, varied_config
 
 if TYPE_CHECKING:
     from perpetual import Lab
