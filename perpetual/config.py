@@ -111,7 +111,8 @@ KEYS: dict[str, Key] = {
 MARKS = "agent_marks"
 # Options of bundled plugins that let more in: a longer list counts only from the user, or once it was trusted.
 # By slot and provider.
-GUARDED_OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {("mcp", "mcp"): ("hosts",)}
+GUARDED_OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("mcp", "mcp"): ("hosts",), ("thinker", "command"): ("command", "environment")}  # fmt: skip
 
 CHOICES = "slots."  # before the name of a plugin's slot, in the key that chooses its provider
 PLUGINS = "plugins"  # the section of options; `perpetual.lab.options` says which of them is whose

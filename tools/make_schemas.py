@@ -53,6 +53,7 @@ from perpetual_devkit.documents import (
     PluginsSearch,
     Uninstall,
 )
+from perpetual_devkit.overnight import OvernightCertificate
 from perpetual_digest.documents import Digest
 from perpetual_export.documents import Crate, Export
 from perpetual_find.documents import Found
@@ -74,6 +75,7 @@ from perpetual_scorers.documents import (
     SweepLine,
 )
 from perpetual_scorers.plan_documents import Overturn, Power
+from perpetual_thinkers.documents import ThoughtDocument, ThoughtLine
 from perpetual_try.documents import Tried, TryPlan
 from perpetual_watch.documents import Watch
 
@@ -109,6 +111,7 @@ DOCUMENTS: dict[str, Any] = {
     "brief": Brief,
     "budget": Budget,
     "chaos": Chaos,
+    "chaos_daemon": OvernightCertificate,
     "comparison": Comparison,
     "completion": Completion,
     "config": Page[Setting],
@@ -195,6 +198,8 @@ DOCUMENTS: dict[str, Any] = {
     "sweep_importance": SweepImportanceDocument,
     "sweep_pruned": SweepPruned,
     "sweeps": Page[SweepLine],
+    "thought": ThoughtDocument,
+    "thoughts": Page[ThoughtLine],
     "trust": Trust,
     "trust_revoked": TrustRevoked,
     "trusted": Page[Trusted],

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from perpetual.toolkit import platform
 
-__all__ = ["HOST_VARIABLE", "Host", "this_host"]
+__all__ = ["HOST_VARIABLE", "Host", "is_loopback", "this_host"]
 
 HOST_VARIABLE = "PERPETUAL_HOST_ID"
 _PLACES = ("/etc/machine-id", "/var/lib/dbus/machine-id")
@@ -22,6 +22,18 @@ class Host(NamedTuple):
 
     id: str
     name: str
+
+
+def is_loopback(host: str) -> bool:
+    """Returns whether a host is this machine by its name or its address alone."""
+    import ipaddress
+
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def this_host() -> Host:

@@ -26,7 +26,7 @@ RESERVED: dict[str, frozenset[str]] = {
     "analyser": frozenset({"rules"}),
     "board": frozenset({"board"}),
     "capture": frozenset({"artifacts", "provenance"}),
-    "check": frozenset({"disk", "mcp", "mirrors", "notifications", "permissions", "pushed", "queue-moves"}),
+    "check": frozenset({"disk", "mcp", "mirrors", "notifications", "permissions", "pushed", "queue-moves", "thinker"}),
     "command": frozenset({
         "aa", "adopt", "agent", "agentd", "approve", "archive", "ask", "auth", "believed", "bench-policy",
         "brief", "budget", "campaign", "chaos", "chat", "compare", "completion", "config", "curves", "daemon",
@@ -36,7 +36,7 @@ RESERVED: dict[str, frozenset[str]] = {
         "methodology", "mirror", "notify", "overturn", "plugins", "plugins.check", "plugins.install", "plugins.new",
         "plugins.remove", "plugins.search", "power", "propose", "queue", "rebaseline", "records", "reject",
         "report", "retry", "rm", "run", "runs", "scan", "serve", "services", "status", "store", "sweep",
-        "sweep.pruned", "sweep.suggest", "trust", "try", "undo", "uninstall", "verify", "wait", "watch",
+        "sweep.pruned", "sweep.suggest", "thoughts", "trust", "try", "undo", "uninstall", "verify", "wait", "watch",
     }),
     "companion": frozenset({"digest", "notify", "thinker"}),
     "frames": frozenset({"frames"}),
@@ -46,7 +46,7 @@ RESERVED: dict[str, frozenset[str]] = {
     "loop": frozenset({"default"}),
     "mcp": frozenset({"mcp"}),
     "mcp_tool": frozenset(map("perpetual_".__add__, ("bisect", "bisections", "curves", "digest", "find", "memory_block",
-                                                     "query", "replay", "report"))),
+                                                     "query", "replay", "report", "thoughts"))),
     "memory": frozenset({"git"}),
     "metric_reader": frozenset({"csv-file", "loggers", "metrics-log", "results-file", "stdout-json", "stdout-text"}),
     "mirror": frozenset({"mlflow", "tensorboard", "trackio", "wandb"}),
@@ -65,8 +65,9 @@ RESERVED: dict[str, frozenset[str]] = {
     "scorer": frozenset({"decisive", "greedy", "information-gain", "random", "round-robin", "thompson"}),
     "service": frozenset({"daemon", "daemon-keeper"}),
     "site": frozenset({"logbook"}),
-    "status_section": frozenset({"ad-hoc", "live-runs", "mirrors", "queue-moves", "replays"}),
+    "status_section": frozenset({"ad-hoc", "live-runs", "mirrors", "queue-moves", "replays", "thinker"}),
     "store": frozenset({"sqlite", "tinydb"}),
+    "thinker": frozenset({"command", "none"}),
     "withholder": frozenset({"lineage"}),
 }  # fmt: skip
 

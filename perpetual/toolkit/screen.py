@@ -7,7 +7,7 @@ import sys
 
 from perpetual.toolkit.late_pattern import late_pattern
 
-__all__ = ["PLAIN", "broken", "folded", "is_plain"]
+__all__ = ["PLAIN", "broken", "cut", "folded", "is_plain"]
 
 PLAIN = "PERPETUAL_PLAIN"
 
@@ -19,6 +19,19 @@ _PIECE = late_pattern(r"[^/_.,=:]*[/_.,=:]+|[^/_.,=:]+")  # where a word that is
 def is_plain() -> bool:
     """Returns whether output is for a screen reader: a fact a line, no boxes, nothing drawn again."""
     return os.environ.get(PLAIN, "").strip().lower() not in ("", "0", "false", "no", "off")
+
+
+def cut(text: str, columns: int) -> str:
+    """Returns the text in at most so many columns of a terminal, with three dots where it was cut."""
+    from rich.cells import cell_len
+
+    text = text.rstrip()
+    if cell_len(text) <= columns:
+        return text
+    end = min(len(text), columns)
+    while end and cell_len(text[:end]) > columns - 3:
+        end -= 1
+    return text[:end].rstrip() + "..."[: max(0, columns)]
 
 
 def folded(text: str) -> str:

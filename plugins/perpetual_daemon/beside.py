@@ -50,6 +50,17 @@ class Beside:
         """Returns the names of the companions."""
         return frozenset(self._parts)
 
+    def is_at_work(self, lab: Lab) -> bool:
+        """Returns whether a companion that runs may still bring work; one that cannot say brings none."""
+        for name, part in self._parts.items():
+            try:
+                with contained():
+                    if self._threads[name].is_alive() and part.is_at_work(lab):
+                        return True
+            except Exception as problem:  # noqa: BLE001 - the loop goes on without it
+                self._failed[name] = f"is_at_work: {type(problem).__name__}: {problem}"
+        return False
+
     def troubles(self) -> dict[str, str]:
         """Returns what is wrong, by companion; answers at once."""
         found = dict(self._failed)

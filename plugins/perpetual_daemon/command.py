@@ -348,8 +348,8 @@ def _line_words(item: dict[str, object]) -> str:
     """Returns a line of the log as people read it."""
     if "error" in item:
         said = f"error: {item['error']}; again in {item.get('retry_s')} s"
-    elif "cycle" in item:
-        said = _words(item)
+    elif isinstance(turn := item.get("turn"), dict):
+        said = _words(turn)
     else:
         said = f"ended: {item.get('reason')} ({item.get('explanation')})"
     return f"{_moment(item.get('time'))} {printable(said)}"

@@ -11,6 +11,9 @@ does no harm.
 
 *Its trouble.* `trouble()` may be called at any time from another thread and answers at once: None while all is well,
 else what is wrong in one line. `daemon status` shows it.
+
+*Its word of more.* `is_at_work(lab)` is asked after a turn, from the loop's thread and with its lab, and answers at
+once: whether something that the loop could go on with may still come. Where it is always true the loop never ends.
 """
 
 from __future__ import annotations
@@ -35,6 +38,10 @@ class Companion(ABC):
         Raises:
             PerpetualError: if it cannot go on. The daemon logs it, and starts it again after a while.
         """
+
+    def is_at_work(self, lab: Lab) -> bool:
+        """Returns whether it may still bring work: the loop does not end for lack of it. Asked of the loop's thread."""
+        return False
 
     def trouble(self) -> str | None:
         """Returns what is wrong in one line, or None."""

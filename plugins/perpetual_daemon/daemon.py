@@ -25,6 +25,7 @@ from perpetual.api import ConfigError, Finding, PerpetualError, Service, Transie
 from perpetual.loop import EXITS, Cycle
 from perpetual.toolkit import confined
 from perpetual.toolkit.contained import contained
+from perpetual.toolkit.reserved import known_name
 from perpetual.toolkit.units import posix_of
 from perpetual_daemon.beside import Beside
 from perpetual_daemon.strategy import DefaultLoop
@@ -42,13 +43,14 @@ THINKER = "thinker"  # the companion that `--require-llm` asks for
 WAITED_FOR = "waiting_for_approval"
 # What a change of the record can end. After the other reasons a person is to look before anything is started again.
 PASSING = ("all_decided", "queue_empty", "budget_exhausted", WAITED_FOR)
+LACKING = ("queue_empty",)  # no reason to end while a companion may still bring work
+_COMPANION_S = 2.0  # between two looks meanwhile
 _SWEEP_S = 60.0  # between two looks where nothing wakes: a supervisor may be killed, a disk may have room again
 _SHORTEST_PAUSE_S = 0.5  # also with --interval 0, and where a strategy names a moment that is over
 _LONGEST_PAUSE_S = 3600.0  # the clock may be set
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 60.0
 _LARGEST_LOG_BYTES = 10 * 1024 * 1024
 _LOG = "daemon.jsonl"
-_NOT_WRITTEN = "not_written"  # the code of what a store says of a disk without room
 _OTHER_LOOP = "mend its plugin, or: perpetual config set slots.loop default"
 
 
@@ -100,6 +102,7 @@ class Daemon(Service):
         self._beside: Beside | None = None
         self._words, self._is_well, self._number = "starting", True, 0
         self._waits: tuple[str, str] | None = None
+        self._waits_on: tuple[str, ...] = ()
         self._is_warm = False
 
     def run(self, lab: Lab, stop: StopSignal) -> None:
@@ -143,7 +146,7 @@ class Daemon(Service):
         while True:
             if stop.is_set():
                 return self._stopped(current.lab, "stop_requested", "the daemon was asked to end")
-            missing = self._missing_thinker()
+            missing = self._missing_thinker(current.lab)
             if missing is not None:
                 return self._stopped(current.lab, "harness_down", missing)
             try:
@@ -160,16 +163,20 @@ class Daemon(Service):
                 is_outdated = self._is_outdated(current.lab, seen)
                 failures = 0
             except (PerpetualError, OSError) as problem:
-                if not _passes(problem):
+                if not _may_pass(problem):
                     raise
                 failures += 1
-                wakes.sleep(self._failed(current.lab, problem, failures), 0)
+                wait_s = self._failed(current.lab, problem, failures)
+                if isinstance(problem, ConfigError):
+                    wakes.sleep(wait_s, 0)  # until the file is mended
+                else:
+                    stop.wait(wait_s)  # ends of runs that cannot be recorded would wake it without a pause
                 continue
             self._tell(current.lab, done)
             if done.launched and not self._is_warm:
                 self._is_warm = True
                 threading.Thread(target=_warm, args=(current.another,), daemon=True, name="daemon-warm").start()
-            if done.reason is not None and done.reason not in self.settings.waits_on:
+            if done.reason is not None and done.reason not in self._waits_on:
                 return End(done.reason, done.explanation or "", self._number)
             if self.settings.max_cycles is not None and self._number >= self.settings.max_cycles:
                 return self._stopped(current.lab, "max_cycles", f"{self._number} cycles were asked for")
@@ -180,9 +187,11 @@ class Daemon(Service):
         name = lab.config.chosen(lab.registry.slot("loop"))
         strategy: LoopStrategy = lab.part("loop")
         number = self._number + 1
+        is_at_work = self._beside is not None and self._beside.is_at_work(lab)
+        self._waits_on = (*self.settings.waits_on, *(LACKING if is_at_work else ()))
         try:
             with contained():
-                done = strategy.turn(lab, number=number, waits_on=self.settings.waits_on)
+                done = strategy.turn(lab, number=number, waits_on=self._waits_on)
         except (PerpetualError, OSError):
             raise
         except Exception as problem:
@@ -203,6 +212,8 @@ class Daemon(Service):
     def _pause_s(self, done: Cycle) -> float:
         """Returns how long to sleep after a turn where nothing wakes: the interval, a little varied."""
         pause_s = self.settings.interval_s * random.uniform(0.9, 1.1)
+        if done.reason in LACKING and done.reason not in self.settings.waits_on:
+            pause_s = min(pause_s, _COMPANION_S)
         if done.resumes_at is not None:
             pause_s = min(pause_s, posix_of(done.resumes_at) - time.time())
         return min(max(pause_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S)
@@ -217,7 +228,12 @@ class Daemon(Service):
             and waits is not None
             and (done.reason is None or done.reason in self.settings.waits_on)
         ):
-            lab.feed.emit("daemon.waits", "loop", {"reason": waits[0], "explanation": waits[1]})
+            try:
+                lab.feed.emit("daemon.waits", "loop", {"reason": waits[0], "explanation": waits[1]})
+            except (PerpetualError, OSError) as problem:
+                if not _may_pass(problem):
+                    raise
+                waits = None  # it is said after the next turn
         self._waits = waits
 
     def _tell(self, lab: Lab, done: Cycle) -> None:
@@ -225,7 +241,7 @@ class Daemon(Service):
         self._is_well, waits = True, self._waits
         self._words = f"cycle {done.cycle}" + ("" if waits is None else f", waits: {waits[0]} ({waits[1]})")
         if _is_news(done) or waits is not None:
-            self._log(lab, {**line_of(done)})
+            self._log(lab, {"turn": line_of(done)})
         if self._report is not None:
             self._report(done)
 
@@ -238,12 +254,15 @@ class Daemon(Service):
         self._log(lab, {"error": message, "failures": failures, "retry_s": round(wait_s, 1)})
         return wait_s
 
-    def _missing_thinker(self) -> str | None:
+    def _missing_thinker(self, lab: Lab) -> str | None:
         if not self.settings.requires_thinker or self._beside is None:
             return None
-        if THINKER not in self._beside.names:
+        name = next((name for name in self._beside.names if known_name("companion", name) == THINKER), None)
+        if name is None:
             return "no companion named thinker is installed"
-        why = self._beside.troubles().get(THINKER)
+        if lab.config.chosen(lab.registry.slot("thinker")) == "none":
+            return "no thinker is chosen (perpetual config set slots.thinker NAME)"
+        why = self._beside.troubles().get(name)
         return None if why is None else f"the thinker is down: {why}"
 
     def _stopped(self, lab: Lab, reason: str, words: str) -> End:
@@ -305,6 +324,12 @@ class _Current:
         self.lab.close()
 
 
+def _may_pass(problem: Exception) -> bool:
+    """Returns whether a turn may succeed later though this one failed: also where the disk is full."""
+    is_full = isinstance(problem, PerpetualError) and problem.code == "not_written"
+    return is_full or isinstance(problem, (TransientError, ConfigError, OSError))
+
+
 def _warm(open_lab: Callable[[], Lab]) -> None:
     """Has the gates of memory read their rules while the first runs go on: the first note takes a second otherwise."""
     try:
@@ -312,11 +337,6 @@ def _warm(open_lab: Callable[[], Lab]) -> None:
             lab.memory.scan("A run has ended.")
     except (PerpetualError, OSError):
         return  # the note that is written meets it, and says so
-
-
-def _passes(problem: PerpetualError | OSError) -> bool:
-    """Returns whether a turn may be tried again: a lock, a file that a person mends, a disk that is full."""
-    return isinstance(problem, TransientError | ConfigError | OSError) or problem.code == _NOT_WRITTEN
 
 
 def _wrong_in(done: object) -> str | None:

@@ -45,30 +45,19 @@ class DaemonExit(TypedDict):
 
 
 class DaemonLog(TypedDict, total=False):
-    """A line of the daemon's log: a turn as in `daemon_cycle`, an error and when it is tried again, or the end.
+    """A line of the daemon's log: a turn, an error and when it is tried again, or the end and after how many turns.
 
-    `time` is in seconds since 1970, UTC; an end has `cycles`.
+    `time` is in seconds since 1970, UTC.
     """
 
     time: Required[float]
-    cycle: int
-    done: list[str]
-    analysed: list[str]
-    proposed: list[str]
-    approved: list[str]
-    launched: list[str]
-    spent_gpu_hours: float
-    reserved_gpu_hours: float
-    run_hours: float
-    open: int
-    paused: str | None
-    resumes_at: str | None
-    reason: str | None
-    explanation: str | None
-    cycles: int
+    turn: DaemonCycle
     error: str
     failures: int
     retry_s: float
+    reason: str
+    explanation: str
+    cycles: int
 
 
 class DaemonPlan(TypedDict):

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import shlex
 import sys
+import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from perpetual import Lab
 from perpetual.api import Conflict
-from perpetual.loop import Cycle, cycle
+from perpetual.loop import Cycle
 from perpetual.toolkit.atomic import write_atomic
+from perpetual_daemon.daemon import Daemon, Settings
 from perpetual_demo import campaign as data
 from perpetual_demo.campaign import Claim
 
@@ -30,7 +33,6 @@ METHODOLOGY: dict[str, object] = {
     "confidence_refute_threshold": round(1 - data.SURE, 6),
     "kill_grace_s": 2.0,
 }
-_WAIT_S = 5.0  # at most, for one of the live runs to end
 
 
 def open_lab(folder: Path) -> Lab:
@@ -89,11 +91,18 @@ def _command(arguments: str) -> str:
 
 
 def turn(lab: Lab, watch: Callable[[Cycle], None], *, max_cycles: int = 10_000) -> Cycle:
-    """Turns the loop until it stops, showing each cycle to `watch`; answers the last one."""
-    for number in range(1, max_cycles + 1):
-        done = cycle(lab, number=number)
+    """Has the daemon turn the loop in this process until it stops, showing each cycle to `watch`; answers the last one.
+
+    Without the lock of the service: a second demo in the same folder may help the first, and an agent may watch one.
+    """
+    cycles: list[Cycle] = []
+
+    def seen(done: Cycle) -> None:
+        cycles[:] = [done]
         watch(done)
-        if done.reason is not None:
-            return done
-        lab.loop.wait_any(_WAIT_S)
-    raise Conflict(f"the campaign did not stop within {max_cycles} cycles")
+
+    daemon = Daemon(Settings(max_cycles=max_cycles), report=seen)
+    daemon.run(lab, threading.Event())
+    if daemon.end is None or daemon.end.reason == "max_cycles":
+        raise Conflict(f"the campaign did not stop within {max_cycles} cycles")
+    return replace(cycles[-1], reason=daemon.end.reason, explanation=daemon.end.explanation)

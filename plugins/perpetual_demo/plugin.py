@@ -14,6 +14,6 @@ def perpetual_commands() -> list[Provider]:
             "demo",
             "perpetual_demo.command:demo",
             "Watch a real campaign decide five hypotheses, in under a minute.",
-            requires=("report",),
+            requires=("daemon", "report"),
         )
     ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perpetual.api import CliContext, json_option, pass_cli, printable, to_json
+from perpetual.api import CliContext, UsageError, json_option, pass_cli, printable, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,16 +17,20 @@ if TYPE_CHECKING:
     from perpetual_devkit.authoring import NewPlugin
     from perpetual_devkit.chaos import Certificate
     from perpetual_devkit.documents import ContractCheck
+    from perpetual_devkit.overnight import OvernightCertificate
     from perpetual_devkit.provider_checks import ProviderChecked
 
 __all__ = ["chaos", "check", "new"]
 
+_KILLS, _DAEMON_KILLS = 200, 10  # by default
 _EVERY_S = 2.0  # between two lines of progress
 
 
 @click.command()
 @click.option(
-    "--kills", type=click.IntRange(1, 100_000), default=200, show_default=True, help="How many writers are killed."
+    "--kills",
+    type=click.IntRange(1, 100_000),
+    help="How many writers are killed, by default 200; with --daemon how often it is killed, by default 10.",
 )
 @click.option(
     "--writers",
@@ -41,19 +45,42 @@ _EVERY_S = 2.0  # between two lines of progress
     metavar="DIR",
     help="Where the scratch folder is made, to try DIR's file system. By default with the system's temporary files.",
 )
+@click.option("--daemon", is_flag=True, help="Try the daemon on a campaign with faults, instead of a store alone.")
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="With --daemon: make the two projects in DIR, a new or empty folder, and leave them there.",
+)
 @json_option
 @pass_cli
 def chaos(
-    cli: CliContext, kills: int, writers: int | None, seed: int | None, store: str | None, folder: Path | None
+    cli: CliContext,
+    kills: int | None,
+    writers: int | None,
+    seed: int | None,
+    store: str | None,
+    folder: Path | None,
+    daemon: bool,
+    keep: Path | None,
 ) -> int:
     """Kill processes that write to a store, again and again, and certify what is left; exit 1 if something is wrong.
 
     The store is a new one in a scratch folder; the project's own record is not touched. Writers end by SIGKILL at
     random instants, some inside a transaction, some while the store compacts itself. In the end a fresh process looks
     whether every acknowledged write is there once and whole. What a loss of power does is not tried by this.
+
+    With --daemon a short campaign runs twice, with the same seeds: once in peace, and once while the daemon is killed
+    and started again, runs are lost, the GPUs' driver disappears, the disk is full and a model server down. Both must
+    come to the same verdicts and values, run nothing twice, and keep exact books.
     """
     from perpetual_devkit.chaos import Target, run_chaos
 
+    if daemon:
+        return _overnight(cli, kills or _DAEMON_KILLS, writers, seed, store, folder, keep)
+    if keep is not None:
+        raise UsageError("--keep belongs to --daemon", hint="--folder DIR makes the scratch folder in DIR")
+    kills = kills or _KILLS
     last_s = time.monotonic()
 
     def progress(done: int, acknowledged: int) -> None:
@@ -67,6 +94,58 @@ def chaos(
         found = run_chaos(target, kills=kills, writers=writers, seed=seed, folder=folder, progress=progress)
         cli.answer("chaos", to_json(found), lambda: _certificate_text(found))
     return 0 if found.ok else 1
+
+
+def _overnight(
+    cli: CliContext,
+    kills: int,
+    writers: int | None,
+    seed: int | None,
+    store: str | None,
+    folder: Path | None,
+    keep: Path | None,
+) -> int:
+    from perpetual_devkit.chaos import Target
+    from perpetual_devkit.overnight import run_overnight
+
+    if writers is not None:
+        raise UsageError("--writers are those of a store; --daemon kills one daemon at a time", hint="--kills N")
+    if folder is not None and keep is not None:
+        raise UsageError("--folder and --keep both say where", hint="--keep DIR makes everything in DIR")
+    with cli.alone() if cli.as_json else nullcontext():
+        found = run_overnight(
+            Target.installed(cli.inventory(), store),
+            kills=kills,
+            seed=seed,
+            folder=folder,
+            keep=keep,
+            progress=cli.progress,
+        )
+        cli.answer("chaos_daemon", to_json(found), lambda: _overnight_text(found))
+    return 0 if found.ok else 1
+
+
+def _overnight_text(found: OvernightCertificate) -> str:
+    """Returns what came of an overnight test, for people."""
+    killed = ", ".join(f"{count} {name}" for name, count in found.killed_in.items())
+    faults = ", ".join(f"{count} {name}" for name, count in found.faults.items() if count)
+    verdict = "kept every promise" if found.ok else "BROKE A PROMISE"
+    lines = [
+        f"the daemon {verdict} over {found.kills} kills",
+        f"  killed in: {killed or 'nothing'}",
+        f"  faults: {faults or 'none'}",
+        *(f"  not tried: {words}" for words in found.not_tried),
+        f"  {found.runs} runs, {found.retries} of them retries; {found.evidence} rows of evidence, {found.events} "
+        f"events, {found.answers} answers of a model, ended with {found.reason}",
+    ]
+    for promise in found.promises:
+        lines.append(f"  {'holds ' if promise['ok'] else 'BROKEN'} {promise['promise']}: {promise['holds']}")
+        lines += [f"         {words}" for words in promise["found"]]
+    lines += [f"  problem: {problem}" for problem in found.problems]
+    lines.append(f"  {found.setting}, {found.duration_s:.1f} s")
+    if found.kept:
+        lines.append(f"  kept: {found.kept}")
+    return printable("\n".join(lines))
 
 
 def _certificate_text(found: Certificate) -> str:

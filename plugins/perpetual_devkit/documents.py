@@ -20,6 +20,7 @@ __all__ = [
     "PluginsRemove",
     "PluginsSearch",
     "PromiseChecked",
+    "PromiseKept",
     "ProviderChecked",
     "Uninstall",
 ]
@@ -49,6 +50,15 @@ class Chaos(TypedDict):
     duration_s: float
     kept: str | None
     ok: bool
+
+
+class PromiseKept(TypedDict):
+    """A promise of the daemon, whether it was kept, and what shows that it was not."""
+
+    promise: str
+    holds: str
+    ok: bool
+    found: list[str]
 
 
 class ContractCheck(TypedDict):

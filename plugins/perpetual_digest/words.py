@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from perpetual.toolkit.fence import neutralise
-from perpetual.toolkit.screen import broken
+from perpetual.toolkit.screen import broken, cut
 from perpetual.toolkit.units import counted, shown_bound, shown_hours, shown_number, shown_time
 from perpetual_report.words import code
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from perpetual.documents.ledger import Effect
     from perpetual_digest.documents import Cost, Decided, Digest, Moved, Now, Waits, Wrong
 
-__all__ = ["COLUMNS", "LINES", "fit", "is_quiet", "markdown_of", "screen"]
+__all__ = ["COLUMNS", "LINES", "is_quiet", "markdown_of", "screen"]
 
 LINES, COLUMNS = 24, 80
 _MARGIN = 9  # columns of the names of the parts
@@ -50,7 +50,7 @@ class _Part:
 
 def screen(digest: Digest, *, lines: int = LINES, columns: int = COLUMNS) -> str:
     """Returns the digest in so many lines at most, each of so many columns at most."""
-    head = fit(_headline(digest, _plain), columns)
+    head = cut(_headline(digest, _plain), columns)
     steps = [f"next: {step}" for step in _steps(digest["next"])]
     parts, room = _parts(digest, _plain), lines - 1 - len(steps)
     text = _fitted(parts, room, columns, wraps=True) or _fitted(parts, room, columns, wraps=False) or []
@@ -77,7 +77,7 @@ def _laid_out(parts: Sequence[_Part], shown: Sequence[int], columns: int, *, wra
     for part, count in zip(parts, shown, strict=True):
         own = [line for block in part.blocks[:count] for line in _wrapped(block, columns - _MARGIN, wraps=wraps)]
         if left := part.left(count):
-            own.append(fit(f"and {left} more" + (f": {part.rest}" if part.rest else ""), columns - _MARGIN))
+            own.append(cut(f"and {left} more" + (f": {part.rest}" if part.rest else ""), columns - _MARGIN))
         margins = [part.title.ljust(_MARGIN), *[" " * _MARGIN] * (len(own) - 1)]
         lines += [margin + line for margin, line in zip(margins, own, strict=True)]
     return lines
@@ -86,28 +86,15 @@ def _laid_out(parts: Sequence[_Part], shown: Sequence[int], columns: int, *, wra
 def _wrapped(block: Sequence[str], columns: int, *, wraps: bool = True) -> list[str]:
     """Returns the lines of a block, each broken at most once, or cut; what follows its first line stands further in."""
     if not wraps:
-        return [fit(" " * _INDENT * (place > 0) + line, columns) for place, line in enumerate(block)]
+        return [cut(" " * _INDENT * (place > 0) + line, columns) for place, line in enumerate(block)]
     lines = []
     for place, line in enumerate(block):
         margin = " " * _INDENT * (place > 0)
         first, *more = broken(line, columns - _INDENT)
         lines.append(margin + first)
         if more:
-            lines.append(" " * _INDENT + fit(" ".join(more), columns - _INDENT))
+            lines.append(" " * _INDENT + cut(" ".join(more), columns - _INDENT))
     return lines
-
-
-def fit(text: str, columns: int) -> str:
-    """Returns the text in at most so many columns of a terminal, with three dots where it was cut."""
-    from rich.cells import cell_len
-
-    text = text.rstrip()
-    if cell_len(text) <= columns:
-        return text
-    end = min(len(text), columns)
-    while end and cell_len(text[:end]) > columns - 3:
-        end -= 1
-    return text[:end].rstrip() + "..."
 
 
 def _plain(text: object) -> str:
@@ -222,7 +209,8 @@ def _effect(effect: Effect | None, said: Said) -> str:
         f"{shown_number(low, '+.3g')} to {shown_number(high, '+.3g')}"
     )  # fmt: skip
     baseline = effect["baseline"]
-    against = f"{effect['n_baseline']} of {baseline}" if effect["n_baseline"] else shown_number(float(baseline), "g")
+    number = f"the number {shown_number(float(baseline), 'g')}" if not effect["n_baseline"] else ""
+    against = number or f"{effect['n_baseline']} of {baseline}"
     runs = counted(effect["n"], "run")
     return f"{shown_number(effect['value'], '+.3g')} {said(effect['metric'])} ({interval}), {runs} against {against}"
 

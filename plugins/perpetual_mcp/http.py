@@ -7,7 +7,6 @@ Other machines are kept out by the address; only the option `hosts` lets them in
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
 import secrets
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from perpetual.api import PerpetualError, UsageError
 from perpetual.toolkit import user_state
 from perpetual.toolkit.confined import explain, read_bytes
+from perpetual.toolkit.hosts import is_loopback
 from perpetual.toolkit.units import whole_number
 from perpetual_mcp.sessions import Labs
 
@@ -54,22 +54,13 @@ def address_of(text: str, hosts: Sequence[str] = ()) -> tuple[str, int]:
     number = whole_number(port)
     if not host or number is None or number > 65535:
         raise UsageError(f"--http takes HOST:PORT, not {text!r}", hint="127.0.0.1:8321; port 0 takes any that is free")
-    if not hosts and not _is_loopback(host):
+    if not hosts and not is_loopback(host):
         raise UsageError(
             f"other machines can reach {host}, and any holder of the token could run this project's experiments",
             hint="listen on 127.0.0.1; or name the hosts that clients may use: perpetual config set plugins.mcp.hosts",
             code="not_loopback",
         )
     return host, number
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def token_of(root: Path, environment: Mapping[str, str]) -> tuple[str, str]:

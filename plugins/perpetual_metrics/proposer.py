@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 
 from perpetual.api import Draft, Experiment, Hypothesis, Proposer
+from perpetual.toolkit.likeness import arguments_like
 
 __all__ = ["TURNED_DOWN", "GridProposer", "build"]
 
@@ -49,37 +50,11 @@ class GridProposer(Proposer):
 
 
 def _draft(hypothesis: Hypothesis, pattern: Experiment, point: Mapping[str, object]) -> Draft:
-    design, resources = pattern.design, pattern.resources
     arguments = {
+        **arguments_like(pattern),
         "command": pattern.command,
-        "cwd": pattern.cwd,
-        "env": pattern.env,
         "config": {**pattern.config, **point},
-        "kind": design.kind,
-        "claim": design.claim,
-        "on_crash": design.on_crash,
-        "metric": design.metric,
-        "direction": design.direction,
-        "mde": design.mde,
-        "noise": design.noise,
-        "tau": design.tau,
-        "baseline": design.baseline,
-        "paired": design.paired,
-        "items": design.items,
-        "baseline_runs": design.baseline_runs,
-        "guards": [f"{guard['metric']}:{guard['direction']}:{guard['margin']!r}" for guard in design.guards or ()],
-        "stop_rule": design.stop_rule,
-        "replicates": design.replicates,
-        "cost_run_hours": design.cost_run_hours,
-        "gpus": resources.gpus,
-        "cpus": resources.cpus,
-        "gpu_memory_bytes": resources.gpu_memory_bytes,
-        "memory_bytes": resources.memory_bytes,
-        "nodes": resources.nodes,
-        "scheduler": resources.scheduler,
-        "engine": resources.engine,
-        "wall_s": resources.wall_s,
-        "no_output_s": resources.no_output_s,
+        "replicates": pattern.design.replicates,
         "title": f"{hypothesis.id}: " + ", ".join(f"{name}={value}" for name, value in point.items()),
     }
     return Draft(hypothesis.id, arguments, f"an untried point of {hypothesis.id}'s grid, after {pattern.id}")

@@ -11,8 +11,8 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 
 from perpetual.api import ConfigError, PerpetualError, Secret, TransientError, line
+from perpetual.toolkit.hosts import is_loopback
 from perpetual_notify.notifier import Notice, Notifier
-from perpetual_notify.web import is_loopback
 
 __all__ = ["Mail", "build", "message"]
 

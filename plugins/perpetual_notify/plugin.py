@@ -85,7 +85,7 @@ def perpetual_companions() -> list[Provider]:
 def perpetual_commands() -> list[Provider]:
     """Offers `perpetual notify`."""
     return [Provider("command", "notify", "perpetual_notify.command:notify",
-                     "Send notices to you: test, list and send.")]  # fmt: skip
+                     "Send notices to you: test, list and send.", topic="project")]  # fmt: skip
 
 
 @hookimpl

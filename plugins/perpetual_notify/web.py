@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import ipaddress
 import socket
 import ssl
 import urllib.error
@@ -13,8 +12,9 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from perpetual.api import ConfigError, PerpetualError, TransientError, line
+from perpetual.toolkit.hosts import is_loopback
 
-__all__ = ["Address", "address", "is_loopback", "post"]
+__all__ = ["Address", "address", "post"]
 
 _RETRIED = frozenset({408, 425, 429})
 _LONGEST_ANSWER_BYTES = 4096
@@ -29,16 +29,6 @@ class Address(NamedTuple):
     parts: SplitResult
     shown: str
     is_local: bool
-
-
-def is_loopback(host: str) -> bool:
-    """Returns whether a host is this machine by its name or its address alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def address(url: str, option: str, *, allow_http: bool) -> Address:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.toolkit.claims import short_effect
 from perpetual.toolkit.fence import neutralise
-from perpetual.toolkit.screen import broken
+from perpetual.toolkit.screen import broken, cut
 from perpetual.toolkit.units import shown_bytes, shown_hours, shown_number
 from perpetual_cli.words import sparkline
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perpetual.documents.status import HypothesisLine, Totals
     from perpetual_watch.documents import Watch, WatchEvent, WatchGpu, WatchRun
 
-__all__ = ["HELP", "LEAST_COLUMNS", "LEAST_LINES", "Line", "Question", "fit", "frame", "question"]
+__all__ = ["HELP", "LEAST_COLUMNS", "LEAST_LINES", "Line", "Question", "frame", "question"]
 
 LEAST_LINES, LEAST_COLUMNS = 6, 20  # a smaller screen shows the first lines of such a one
 _SPARK, _BAR = 16, 10  # columns
@@ -82,7 +82,7 @@ def frame(document: Watch, columns: int, lines: int, *, note: str | None = None,
     room = max(0, lines - len(head) - len(foot))
     if foot:  # it stands at the bottom
         body += [Line("")] * (room - len(body))
-    return [Line(fit(line.text, columns), line.style) for line in [*head, *body[:room], *foot][:lines]]
+    return [Line(cut(line.text, columns), line.style) for line in [*head, *body[:room], *foot][:lines]]
 
 
 def question(asked: Question, columns: int, lines: int) -> list[Line]:
@@ -95,20 +95,7 @@ def question(asked: Question, columns: int, lines: int) -> list[Line]:
     foot = asked.asks if asked.is_read else f"{below} more lines below: read on with the arrow down"
     body = [Line(f" {text}") for text in wrapped[asked.offset : asked.offset + room]]
     made = [Line(_plain(asked.title), "title"), *body, Line(foot, "head")]
-    return [Line(fit(line.text, columns), line.style) for line in made]
-
-
-def fit(text: str, columns: int) -> str:
-    """Returns the text in at most so many columns, with three dots where it was cut."""
-    from rich.cells import cell_len
-
-    text = text.rstrip()
-    if cell_len(text) <= columns:
-        return text
-    end = min(len(text), columns)
-    while end and cell_len(text[:end]) > columns - 3:
-        end -= 1
-    return text[:end] + "..."[: max(0, columns)]
+    return [Line(cut(line.text, columns), line.style) for line in made]
 
 
 def _plain(text: object, limit: int | None = _TEXT) -> str:

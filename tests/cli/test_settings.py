@@ -48,9 +48,9 @@ def test_config_shows_every_key_with_origin_and_meaning(
     assert items["plugins.tinydb.lock_timeout_s"]["origin"] == "default"
     assert all(item["meaning"] for item in items.values())
     assert run(["config", "show"]) == 0
-    assert "environment" not in capsys.readouterr().out
+    assert " environment " not in capsys.readouterr().out
     assert run(["config", "show", "--origin"]) == 0
-    assert "environment" in capsys.readouterr().out
+    assert " environment " in capsys.readouterr().out
 
 
 def test_config_set_changes_what_is_in_force_and_keeps_comments(

@@ -110,6 +110,8 @@ TABLE: dict[str, Row] = {
     "services stop": Row(None, "service", "services stop nothing", 5, why="tests/kernel/test_services.py"),
     "budget": Row("budget", "budget", "@nowhere budget", 5),
     "budget set": Row("budget set 20", "budget", "budget set -1", 2),
+    "thoughts list": Row("thoughts list", "thoughts", "thoughts list --cursor x", 2),
+    "thoughts show": Row(None, "thought", "thoughts show thought-9", 5, why="tests/plugins/thinkers"),
     "memory show": Row("memory show notes/a.md", "note", "memory show notes/b.md", 5),
     "memory write": Row("memory write notes/b.md text", "memory_write", "memory write ../x.md text", 2),
     "memory list": Row("memory list notes", "notes", "memory list --status nwe", 2),

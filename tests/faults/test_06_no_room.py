@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from perpetual import Lab
 from perpetual.cli.app import run
 from tests.plugins.tinydb.helpers import unprivileged
+from tests.support import until
 
 Answer = tuple[int, dict[str, Any]]
 
@@ -157,3 +159,30 @@ def test_no_folder_can_be_made(tmp_path: Path, capsys: pytest.CaptureFixture[str
             assert str(place) in told
             assert "may write" in told
     assert os.listdir(place) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sets a limit for a process that runs")
+def test_the_daemon_waits_for_room(project: Path) -> None:
+    """It starts nothing while it cannot write, says so with a pause between, and goes on by itself."""
+    with Lab.open(project) as lab:
+        lab.settings.set_methodology("auto_approve", "true")
+    words = [sys.executable, "-m", "perpetual", "--project", str(project), "daemon", "--stay", "--json"]
+    daemon = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    try:
+        assert daemon.stdout is not None
+        assert json.loads(daemon.stdout.readline())["cycle"] == 1
+        _, hard = resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (10, hard))
+        log = project / ".perpetual" / "services" / "daemon.jsonl"
+        log.unlink(missing_ok=True)  # a log has no room either
+        with Lab.open(project) as lab:
+            made = lab.experiments.propose(command="echo x", title="x", cost_run_hours=0.001).id
+            until(lambda: "cannot go on" in str(lab.services.status("daemon")["health"]) or log.exists())
+            assert not lab.runs.list().items
+            assert daemon.poll() is None
+            resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (hard, hard))
+            until(lambda: [run.status for run in lab.runs.list(experiment_id=made).items] == ["done"])
+    finally:
+        daemon.kill()
+        daemon.communicate()

@@ -76,7 +76,8 @@ def test_the_kernel_loads_nothing_heavy() -> None:
         for path in sorted(kernel.rglob("*.py"))
         if path.name not in ("__main__.py", "shim.py")
         and "testing" not in path.parts
-        and "of_plugin(__name__)" not in path.read_text("utf-8")  # a plugin's module, which the kernel itself never loads
+        and "of_plugin(__name__)"
+        not in path.read_text("utf-8")  # a plugin's module, which the kernel itself never loads
     ]
     assert len(names) > 50
     _, modules = _python(f"import importlib\nfor name in {names!r}: importlib.import_module(name)")

@@ -186,7 +186,7 @@ _READERS = tuple(f"perpetual_adopt/{name}.py" for name in ("perpetual_agent", "c
 # Nor is what starts and kills processes on stores and projects of its own, in scratch folders.
 _SCRATCH = tuple(
     f"perpetual_devkit/{name}.py"
-    for name in ("chaos", "chaos_judge", "chaos_writer", "contract_runner", "scratch_calls")
+    for name in ("chaos", "chaos_judge", "chaos_writer", "contract_runner", "overnight", "scratch_calls")
 )
 # Nor is what runs pip or uv, and asks fresh processes what they find.
 _INSTALLERS = ("perpetual_devkit/installer.py",)
@@ -211,6 +211,8 @@ _NOTICES = ("perpetual_dispatch/notices.py", "perpetual_notify/desktop.py", "per
 _KEEPERS = ("perpetual_daemon/keeper.py", "perpetual_daemon/unit.py")
 # Nor is what reads the time of a commit.
 _COMMITS = ("perpetual_report/commits.py",)
+# Nor is what starts the program of a thinker, and what looks whether one has left a process behind.
+_THINKERS = ("perpetual_thinkers/by_command.py", "perpetual_thinkers/testing/__init__.py")
 _INSIDES = frozenset({"_ctx", "context", "store", "_store", "transaction", "kill", "killpg", "fork", "posix_spawn"})
 _TOOLS = frozenset({"subprocess", "multiprocessing", "sqlite3", "tinydb", "dulwich", "psutil", "pynvml", "git"})
 
@@ -230,7 +232,7 @@ def _reaches(source: str) -> Iterator[str]:
 
 def _faces() -> list[Path]:
     exempt = (*_READERS, *_SCRATCH, *_INSTALLERS, *_POOLS, *_OWNERS, *_HARNESSES, *_CLIENTS, *_CACHES, *_NOTICES,
-              *_PUSHERS, *_COMMITS, *_KEEPERS)  # fmt: skip
+              *_PUSHERS, *_COMMITS, *_KEEPERS, *_THINKERS)  # fmt: skip
     plugins = [path for path in (ROOT / "plugins").glob("perpetual_*/**/*.py")
                if path.relative_to(ROOT / "plugins").parts[0] not in _PARTS
                and path.relative_to(ROOT / "plugins").as_posix() not in exempt]  # fmt: skip

@@ -82,10 +82,10 @@ def test_a_cycle_reads_as_much_after_a_long_history_as_after_a_short_one(
             _with_history(opened, count)
             opened.settings.set_methodology("proposal_batch_size", "20")  # so that proposers are asked each time
             for _ in range(2):  # the first one fills what is kept in the process
-                assert cycle(opened, waits_on=True).open == 2
+                assert cycle(opened, waits_on=["queue_empty", "waiting_for_approval"]).open == 2
             seen = _Reads(opened.context.store, monkeypatch)
             opened.hypotheses.update("h1", tags=["seen"])
-            done = cycle(opened, waits_on=True)
+            done = cycle(opened, waits_on=["queue_empty", "waiting_for_approval"])
             assert done.reason == "waiting_for_approval"
             with opened.context.store.transaction():  # as launching does
                 opened.context.store.page("experiment", limit=20, newest_first=True)

@@ -226,13 +226,26 @@ class CompanionContract(_Project):
         working.end()
         asked()
 
+    def test_its_word_of_more_is_at_once(self, companion: Companion, lab: Lab) -> None:
+        """Whether it is at work is answered at once, and asking changes nothing."""
+        self.prepare(lab)
+        before = lab.feed.last()
+        took_s = quickest(lambda: companion.is_at_work(lab), _TROUBLE_S)
+        assert took_s < _TROUBLE_S, "it did not answer at once"
+        assert lab.feed.last() == before, "asking it wrote an event"
+
     def test_it_leaves_the_record_to_others(self, companion: Companion, lab: Lab) -> None:
         """While it works others write, at once."""
         self.prepare(lab)
         working = _Working(companion, lab)
         working.thread.join(_WORKS_S)
-        took_s = quickest(lambda: lab.hypotheses.add("written meanwhile"), _TURN_S)
-        assert took_s < _TURN_S, "a write waited for the companion"
+        writer = threading.Thread(target=lab.hypotheses.add, args=("written meanwhile",), daemon=True)
+        writer.start()
+        writer.join(_ENDS_S)
+        waited = writer.is_alive()
+        working.stop.set()
+        writer.join(_ENDS_S)
+        assert not waited, "a write waited for the companion"
         working.end()
 
 

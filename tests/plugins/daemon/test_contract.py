@@ -31,6 +31,7 @@ class TestDefaultLoop(LoopContract):
         return strategies.build({})
 
 
+@pytest.mark.slow
 class TestDaemon(ServiceContract):
     @pytest.fixture
     def service(self) -> Service:
@@ -123,6 +124,7 @@ LOOPS: list[tuple[type[LoopStrategy], str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("twin", "name"), LOOPS)
 def test_a_loop_with_one_broken_promise_fails(
     project: Path, monkeypatch: pytest.MonkeyPatch, twin: type[LoopStrategy], name: str
@@ -171,6 +173,12 @@ class Talks(Calm):
         return "a line\nand another"
 
 
+class Ponders(Calm):
+    def is_at_work(self, lab: Lab) -> bool:
+        time.sleep(0.6)
+        return False
+
+
 class Holds(Calm):
     def run(self, lab: Lab, stop: StopSignal) -> None:
         with lab.transaction():
@@ -182,16 +190,19 @@ COMPANIONS: list[tuple[type[Companion], str]] = [
     (RunsOnce, "test_it_may_run_again"),
     (LeavesAThread, "test_it_leaves_no_thread_behind"),
     (Talks, "test_its_trouble_is_a_line_at_any_time"),
+    (Ponders, "test_its_word_of_more_is_at_once"),
     (Holds, "test_it_leaves_the_record_to_others"),
 ]
 
 
+@pytest.mark.slow
 class TestCalm(CompanionContract):
     @pytest.fixture
     def companion(self) -> Companion:
         return Calm()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("twin", "name"), COMPANIONS)
 def test_a_companion_with_one_broken_promise_fails(
     project: Path, monkeypatch: pytest.MonkeyPatch, twin: type[Companion], name: str

@@ -87,6 +87,7 @@ def test_an_end_wakes_it(lab: Lab, started: Starter) -> None:
     assert end["cycles"] < 8  # no turn that nothing was heard for
 
 
+@pytest.mark.slow
 def test_a_change_of_the_record_wakes_it(lab: Lab, started: Starter) -> None:
     made = claim(lab, approve=False)
     process = started("--interval", "3600", "--wait")
@@ -97,6 +98,7 @@ def test_a_change_of_the_record_wakes_it(lab: Lab, started: Starter) -> None:
     assert [event["reason"] for event in events] == ["waiting_for_approval"]
 
 
+@pytest.mark.slow
 def test_a_changed_file_wakes_it_and_acts(lab: Lab, started: Starter) -> None:
     claim(lab, approve=False)
     process = started("--interval", "3600", "--wait")
@@ -106,6 +108,7 @@ def test_a_changed_file_wakes_it_and_acts(lab: Lab, started: Starter) -> None:
     assert (code, end["reason"]) == (0, "all_decided")
 
 
+@pytest.mark.slow
 def test_a_broken_file_holds_it_until_it_is_mended(lab: Lab, started: Starter) -> None:
     claim(lab, approve=False)
     process = started("--interval", "3600", "--wait")
@@ -121,6 +124,7 @@ def test_a_broken_file_holds_it_until_it_is_mended(lab: Lab, started: Starter) -
     assert _end(process)[0] == 0
 
 
+@pytest.mark.slow
 def test_it_ends_by_term_and_runs_go_on(lab: Lab, started: Starter) -> None:
     claim(lab, command="sleep 60", replicates=1)
     process = started()
@@ -140,6 +144,7 @@ def test_a_second_one_is_refused(lab: Lab, started: Starter) -> None:
     assert "runs already" in lines[0]["error"]["message"]
 
 
+@pytest.mark.slow
 def test_a_killed_one_is_followed_and_nothing_is_done_twice(lab: Lab, started: Starter) -> None:
     lab.settings.set_methodology("max_concurrent_runs", "1")
     claim(lab, replicates=4)
@@ -157,6 +162,7 @@ def test_a_killed_one_is_followed_and_nothing_is_done_twice(lab: Lab, started: S
     assert [event.seq for event in lab.feed.read()] == [*range(1, lab.feed.last() + 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "words", "code", "reason"),
     [
@@ -166,6 +172,7 @@ def test_a_killed_one_is_followed_and_nothing_is_done_twice(lab: Lab, started: S
         ({"claim": {"command": "sh -c 'exit 3'", "replicates": 5}}, [], 9, "failure_rate"),
         ({"claim": {"command": "sleep 60"}}, ["--max-cycles", "2", "--interval", "0.1"], 0, "max_cycles"),
         ({"claim": {"command": "sleep 60"}}, ["--once"], 0, "max_cycles"),
+        ({"claim": {"command": "sleep 60"}}, ["--require-llm"], 3, "harness_down"),
     ],
 )
 def test_every_reason_has_its_status(lab: Lab, given: dict[str, Any], words: list[str], code: int, reason: str) -> None:
@@ -181,6 +188,7 @@ def test_every_reason_has_its_status(lab: Lab, given: dict[str, Any], words: lis
     assert stops == [reason]
 
 
+@pytest.mark.slow
 def test_it_stays_where_nothing_is_to_do(lab: Lab, started: Starter) -> None:
     process = started("--stay", "--interval", "3600")
     until(lambda: [event for event in lab.feed.read() if event.kind == "daemon.waits"])
@@ -194,6 +202,7 @@ def test_it_stays_where_nothing_is_to_do(lab: Lab, started: Starter) -> None:
     assert said == ["queue_empty", "all_decided"]  # each once
 
 
+@pytest.mark.slow
 def test_a_detached_one_is_started_again_after_a_crash(lab: Lab) -> None:
     claim(lab, command="sleep 60", replicates=1)
     code, lines, _ = _run("--detach")
@@ -217,6 +226,7 @@ def _run_sub(*words: str) -> tuple[int, list[dict[str, Any]], str]:
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
+@pytest.mark.slow
 def test_its_log_is_shown(lab: Lab) -> None:
     claim(lab)
     _run()
@@ -266,6 +276,7 @@ def test_an_agent_does_not_start_one(lab: Lab, monkeypatch: pytest.MonkeyPatch) 
     assert lab.runs.list().items == ()
 
 
+@pytest.mark.slow
 def test_the_queue_is_moved_by_one_process(lab: Lab, started: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERPETUAL_QUEUE_MOVES", "true")
     claim(lab, replicates=2)

@@ -84,6 +84,13 @@ class odd(LoopStrategy):
 Bringer = Callable[..., None]
 
 
+class Hasty(threading.Event):
+    """A stop on which no wait takes time."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return super().wait(min(timeout or 0.0, 0.0005))
+
+
 @pytest.fixture
 def bring(install: Callable[..., None]) -> Bringer:
     """Installs a plugin with these companions, and the strategy `odd`."""
@@ -106,7 +113,7 @@ HOSTILE = {
     "a time of no calendar": '{"time": 1e300, "error": "x"}',
     "no number": '{"time": NaN, "error": "x"}',
     "deep": "[" * 200_000,
-    "lists of anything": '{"time": 1.0, "cycle": 1, "done": [[1], {"a": 1}], "reason": "\\ud800"}',
+    "lists of anything": '{"time": 1.0, "turn": {"cycle": 1, "done": [[1], {"a": 1}], "reason": "\\ud800"}}',
 }
 
 
@@ -235,7 +242,7 @@ def test_a_disk_that_is_full_for_a_night_ends_nothing(
     lab.settings.set_config("slots.loop", "odd")
     service = Daemon(Settings(max_cycles=1))
     with Lab.open(lab.root) as fresh, pytest.raises(PerpetualError, match="NoneType"):
-        service.run(fresh, threading.Event())
+        service.run(fresh, Hasty())
     lines = [json.loads(line) for line in Path(log_path(lab)).read_text("utf-8").splitlines()]
     assert [line["failures"] for line in lines[:-1]] == [*range(1, failures + 1)]
     assert all(0.0 < line["retry_s"] <= 60.0 for line in lines[:-1])

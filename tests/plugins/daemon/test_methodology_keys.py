@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +24,7 @@ from perpetual.loop import Cycle, cycle
 from perpetual.records import Experiment, Run
 from perpetual.testing.projects import trust_project
 from perpetual.toolkit import yamlfile
+from perpetual_digest import companion as digests
 
 LONG_S = 60.0
 OUT_OF_MEMORY = "sh -c 'echo torch.OutOfMemoryError: CUDA out of memory. >&2; exit 1'"
@@ -261,15 +262,13 @@ def _grace_s(lab: Lab) -> float:
 
 def _digest_is_due(lab: Lab) -> bool:
     """Whether the companion `digest` has a digest to write, three hours after its first look."""
-    digests = pytest.importorskip("perpetual_digest.companion")
     hours = digests.interval_hours(lab)
     if hours is None:
         return False
-    digests.write_due(lab, hours)
+    digests.write_due(lab, hours, datetime.now(UTC))
     _plain(lab, "true")
     _turn(lab)
-    with Lab.open(lab.root, clock=lambda: datetime.now().astimezone() + timedelta(hours=3)) as later:
-        return bool(digests.write_due(later, hours))
+    return digests.write_due(lab, hours, datetime.now(UTC) + timedelta(hours=3))
 
 
 def _now_quiet() -> str:
@@ -353,6 +352,7 @@ def _edit(root: Path, values: Mapping[str, object]) -> None:
     trust_project(root, like=root)
 
 
+@pytest.mark.slow  # each key turns the loop twice
 @pytest.mark.parametrize("key", ROWS)
 def test_the_next_turn_heeds_an_edited_key(key: str, root: Path) -> None:
     row = ROWS[key]

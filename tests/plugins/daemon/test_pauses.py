@@ -14,6 +14,8 @@ import pytest
 from perpetual import Lab
 from tests.support import LONG_S, until
 
+pytestmark = pytest.mark.slow
+
 
 @contextmanager
 def _daemon(root: Path) -> Iterator[subprocess.Popen[bytes]]:

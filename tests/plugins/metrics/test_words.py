@@ -37,6 +37,7 @@ def test_a_failed_run_becomes_a_note(project: Path) -> None:
         lab.scan(analyse=False)
         assert lab.loop.analyse() == ["r1"]
         assert lab.loop.analyse() == [], "once is enough"
+        lab.loop.note()
         (note,) = lab.memory.list().items
         assert note.type == "failure_pattern"
         assert "exit code 3" in lab.memory.read(note.path)

@@ -1,0 +1,1 @@
+"""Thinkers: a model or a harness that comments on runs and proposes experiments beside the loop."""
