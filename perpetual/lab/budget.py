@@ -62,8 +62,6 @@ def counted(row: Mapping[str, object]) -> tuple[float, float]:
     return hours[0], hours[1]
 
 
-_MOST_USED = 1e12  # by one request: a day's sum stays a number
-
 _EMPTY: _Fold = {"rows": 0, "rules": _RULES, "spent_gpu_hours": 0.0, "run_hours": 0.0, "reserved": {}}
 
 
@@ -376,4 +374,4 @@ def _check_uses(uses: Mapping[str, float]) -> None:
     for name, amount in uses.items():
         if name not in DAILY_CAPS or name == "run_hours":
             raise UsageError(unknown("currency of a request", name, [*DAILY_CAPS][1:]))
-        finite(amount, name, minimum=0.0, maximum=_MOST_USED)
+        finite(amount, name, minimum=0.0, maximum=1e12)  # a day's sum stays a number

@@ -45,8 +45,7 @@ _LOOK_S = 0.05
 _STOP_LOOK_S = 0.25  # at which a service looks whether it is asked to end
 _SETTLE_S = 0.2  # after which a service that has not failed serves
 _HEALTH_S = 2.0  # between two questions after a service's health
-_LARGEST_LOG_BYTES = 10 * 1024 * 1024
-_MOST_CHARS = 1000  # of what a service says: its file is read up to a limit
+_LARGEST_LOG_BYTES, _MOST_CHARS = 10 * 1024 * 1024, 1000  # of what a service says: its file is read up to a limit
 
 
 class Services:
@@ -294,8 +293,8 @@ class _Host:
             try:
                 with contained():
                     found = service.health(self._lab)
-                health = {"ok": found.ok, "detail": str(found.detail)[:_MOST_CHARS],
-                          "hint": found.hint and str(found.hint)[:_MOST_CHARS]}  # fmt: skip
+                detail, hint = (text and str(text)[:_MOST_CHARS] for text in (found.detail, found.hint))
+                health = {"ok": found.ok, "detail": detail, "hint": hint}
             except Exception as problem:  # noqa: BLE001 - a service that cannot say how it fares is not well
                 health = {"ok": False, "detail": f"health: {problem!r}"[:_MOST_CHARS], "hint": None}
             self._say(health=health)
