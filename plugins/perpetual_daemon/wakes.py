@@ -152,12 +152,13 @@ class Wakes:
     def _hear_record(self, lab: Lab) -> None:
         """Wakes on an event of another process or of a companion, and on a changed file of the configuration."""
         # From what the loop has looked at: this lab may have been opened anew, after an error or a migration.
-        since, files = self._seen or lab.feed.last(), files_of(lab)
+        since, stamps, files = self._seen or lab.feed.last(), lab.config.stamps(trust=True), files_of(lab)
         while not self.is_over:
             lab.feed.wait(since, timeout_s=_SLICE_S)
-            if (present := files_of(lab)) != files:
-                files = present
-                self.wake()
+            if (present := lab.config.stamps(trust=True)) != stamps:  # the trust record grows with each commit, too
+                stamps, before, files = present, files, files_of(lab)
+                if files != before:
+                    self.wake()
             for event in lab.feed.read(since=since):
                 since = event.seq
                 if event.actor != self._actor and event.seq > self._seen:
