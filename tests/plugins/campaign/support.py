@@ -1,0 +1,79 @@
+"""A small project in a git repository, whose loss follows from one file and the seed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from perpetual import Lab
+from perpetual.api import Record
+from perpetual_campaign.campaigns import Campaigns
+
+COMMAND = f"{sys.executable} train.py"
+# The noise of a candidate differs from that of the best also where the seed is the same, as in any real change.
+TRAIN = """\
+import os, random
+import model
+if model.GAIN == "crash":
+    raise SystemExit("no such layer")
+noise = random.Random(os.environ["PERPETUAL_SEED"] + open("model.py").read()).gauss(0, 0.01)
+print("loss:", 1.0 - model.GAIN + noise)
+"""
+
+
+def git(folder: Path, *words: str) -> str:
+    """Runs git as a user would, and returns what it prints."""
+    identity = ("-c", "user.name=me", "-c", "user.email=me@localhost")
+    done = subprocess.run(["git", *identity, *words], cwd=folder, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+    return done.stdout.strip()
+
+
+def repository(folder: Path) -> None:
+    """Makes the project's folder a repository with a program and the file that candidates change."""
+    (folder / "train.py").write_text(TRAIN)
+    (folder / "model.py").write_text("GAIN = 0.0\n")
+    (folder / ".gitignore").write_text(".perpetual/\n__pycache__/\n")
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", "train.py", "model.py", ".gitignore")
+    git(folder, "commit", "-q", "-m", "first")
+
+
+def started(lab: Lab, **keys: Any) -> Campaigns:
+    """A campaign `demo` on the file `model.py`."""
+    campaigns = Campaigns(lab)
+    keys = {"command": COMMAND, "metric": "loss", "direction": "min", "mde": 0.05, "edit": ["model.py"],
+            "wall_s": 60.0, "replicates": 4, **keys}  # fmt: skip
+    campaigns.new("demo", **keys)
+    return campaigns
+
+
+def edited(campaigns: Campaigns, text: str, idea: str = "another gain") -> Record:
+    """A candidate whose file holds a text."""
+    made = campaigns.candidate("demo", idea)
+    (campaigns.worktree(made) / "model.py").write_text(text)
+    return made
+
+
+def settled(lab: Lab, id: str, timeout_s: float = 60.0) -> Record:
+    """Scans until a candidate is over."""
+    campaigns, end = Campaigns(lab), time.monotonic() + timeout_s
+    while (found := campaigns.get(id))["state"] not in ("kept", "archived"):
+        assert time.monotonic() < end, (found.fields, campaigns.advance())
+        live = [run.id for run in lab.runs.live()]
+        if live:
+            lab.wait(live, timeout_s=30)
+        lab.scan()
+    return found
+
+
+def users_state(folder: Path) -> tuple[object, ...]:
+    """What of the repository is the user's: branch, head, index, status and files."""
+    index = (folder / ".git" / "index").read_bytes()
+    files = {name: (folder / name).read_bytes() for name in os.listdir(folder) if (folder / name).is_file()}
+    status = git(folder, "--no-optional-locks", "status", "--porcelain", "--branch")
+    return (folder / ".git" / "HEAD").read_text(), git(folder, "rev-parse", "main"), index, status, files
