@@ -27,7 +27,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from hashlib import sha256
@@ -47,15 +47,26 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Experiment, Hypothesis, Record, Run
 
-__all__ = ["CAMPAIGN", "CANDIDATE", "LIVE", "Campaigns", "Stage", "archive_ref", "best_ref", "candidate_ref"]
+__all__ = [
+    "CAMPAIGN",
+    "CANDIDATE",
+    "LIVE",
+    "REPLICATES",
+    "Campaigns",
+    "Stage",
+    "archive_ref",
+    "best_ref",
+    "candidate_ref",
+]
 
 CAMPAIGN, CANDIDATE = "campaign.campaign", "campaign.candidate"
 LIVE = ("new", "editing", "trial", "confirmation", "keeping", "archiving")
 _MEASURED = ("trial", "confirmation")
-_REPLICATES = 6
+REPLICATES = 6
 _MOST_REPLICATES = 100
 _LONGEST_IDEA = 200
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?\Z")
+_IS_ID = re.compile(r"c\d+\Z")  # names a candidate
 _PLACE = ".perpetual/campaigns"
 _LOCK_S = 60.0
 _ENDED = ("done", "failed", "timeout", "killed", "lost")
@@ -107,7 +118,7 @@ class Campaigns:
 
     def new(
         self, name: str, *, command: str, metric: str, direction: str, edit: Sequence[str], mde: float | None = None,
-        protect: Sequence[str] = (), replicates: int = _REPLICATES, budget_run_hours: float | None = None,
+        protect: Sequence[str] = (), replicates: int = REPLICATES, budget_run_hours: float | None = None,
         max_candidates: int | None = None, wall_s: float | None = None, gpus: int = 0, base: str | None = None,
     ) -> Record:  # fmt: skip
         """Starts a campaign at a commit, by default the one that is checked out; its branch is made, and nothing else.
@@ -116,7 +127,7 @@ class Campaigns:
             UsageError: for a value that makes no sense.
             Conflict: where there is a campaign of that name.
         """
-        if not _NAME.match(name):
+        if not _NAME.match(name) or _IS_ID.match(name):
             raise UsageError(
                 f"a campaign's name has small letters, digits and dashes, 40 at most: not {line(name)!r}",
                 hint=f"for instance {re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')[:40].strip('-') or 'speed'}",
@@ -204,46 +215,90 @@ class Campaigns:
     def submit(self, id: str) -> Record:
         """Holds a candidate's difference against its campaign, commits it on its branch and proposes its runs.
 
-        A person's submission approves them; an agent's stay proposed, as all that an agent proposes.
+        A person's submission approves them; an agent's stay proposed, as all that an agent proposes. What was submitted
+        already stays as it is; a person's word is added to an agent's.
 
         Raises:
             Refused: for a difference that is out of scope, protected, too large or was tried before, and where the
                 campaign's budget does not hold its runs. Nothing was run then.
-            Conflict: for a candidate that is not being edited, and for a worktree that is on another branch.
+            Conflict: for a candidate that is over, for a worktree that is on another branch, and where the best has
+                moved and the difference does not apply to it.
         """
         candidate = self.get(id)
         campaign = self._campaigns.get(candidate["campaign"])
         self._check_open(campaign)
         with self._locked():
-            candidate = self._candidates.get(candidate.id)
+            campaign, candidate = self._campaigns.get(campaign.id), self._candidates.get(candidate.id)
             if candidate["state"] == "new":
                 candidate = self._laid(campaign, candidate)
-            if candidate["state"] not in ("editing", "trial"):
+            if candidate["state"] not in ("editing", *_MEASURED):
                 another = f'perpetual campaign candidate {campaign["name"]} "IDEA" makes another'
                 raise Conflict(f"{candidate.id} is {_shown_state(candidate)}", hint=another)
-            if candidate["state"] == "trial" and self._stages(candidate)[-1]["base"] == campaign["best"]:
-                return self._approved(campaign, candidate)  # as before; a person's word is added to an agent's
-            folder = self.worktree(candidate, campaign)
-            ref = candidate_ref(campaign, candidate)
-            if not (folder / ".git").exists():
-                raise Conflict(f"the worktree of {candidate.id} is gone",
-                               hint=f"perpetual campaign drop {candidate.id} --why T")  # fmt: skip
-            if self.git.branch_of(folder) != ref:
-                raise Conflict(f"{folder} is on another branch",
-                               hint=f"git -C {folder} switch {ref.removeprefix('refs/heads/')}")  # fmt: skip
-            if not self.git.is_ancestor(candidate["base"], ref):
-                raise Conflict(f"{candidate.id} does not build on {candidate['base'][:12]} any more",
-                               hint=f"git -C {folder} rebase {candidate['base'][:12]}")  # fmt: skip
-            files = check(self.git.changed(folder, candidate["base"]), self.scope(campaign), self.git.below)
+            if candidate["state"] in _MEASURED and not self._is_left_behind(campaign, candidate):
+                return self._approved(campaign, candidate)
+            folder = self._edited_folder(campaign, candidate)
+            best = str(campaign["best"])
+            base = candidate["base"]
+            if base != best and self.git.is_ancestor(best, candidate_ref(campaign, candidate)):
+                base = best  # its author has put it on the new best
+            files = check(self.git.changed(folder, base), self.scope(campaign), self.git.below)
             self._check_budget(campaign)
             now = iso(datetime.now(UTC))
-            commit = self.git.commit_all(folder, f"{candidate['idea']}\n", self._lab.actor, int(posix_of(now)))
-            patch = self.git.patch_id(candidate["base"], commit)
+            message = f"{candidate['idea']}\n"
+            commit = self.git.commit_all(folder, message, self._lab.actor, int(posix_of(now)))
+            prefix = f"{self.git.below}/" if self.git.below else ""
+            if {*self.git.names(base, commit)} - {prefix + path for path in files}:
+                raise Refused(f"{folder} was edited while it was submitted", hint="submit it again", code="edited")
+            patch = self.git.patch_id(base, commit)
             self._check_new(campaign, candidate, patch)
             mark = None if self._lab.settings.withholds else self._mark(campaign, candidate, patch)
-            candidate = self._change(candidate, commit=commit, patch=patch, files=files, submitted_at=now, mark=mark)
-            candidate = self._measured(campaign, candidate, "trial", candidate["base"], commit)
+            if base != best:
+                commit, base = self._put_on_best(campaign, candidate, base, commit, now), best
+            candidate = self._change(
+                candidate, base=base, commit=commit, patch=patch, files=files, submitted_at=now, mark=mark
+            )
+            candidate = self._measured(campaign, candidate, "trial", base, commit)
             return self._approved(campaign, candidate)
+
+    def _edited_folder(self, campaign: Record, candidate: Record) -> Path:
+        """Returns a candidate's worktree; raises Conflict unless it is one, on its branch, which builds on its base."""
+        folder, ref = self.worktree(candidate, campaign), candidate_ref(campaign, candidate)
+        if not (folder / ".git").exists():
+            raise Conflict(f"the worktree of {candidate.id} is gone", hint=f"perpetual campaign drop {candidate.id}")
+        self.git.check_worktree(folder)
+        if self.git.branch_of(folder) != ref:
+            short = ref.removeprefix("refs/heads/")
+            raise Conflict(f"{folder} is on another branch", hint=f"git -C {folder} switch {short}")
+        if not self.git.is_ancestor(candidate["base"], ref):
+            base = candidate["base"][:12]
+            raise Conflict(f"{candidate.id} does not build on {base} any more", hint=f"git -C {folder} rebase {base}")
+        return folder
+
+    def _is_left_behind(self, campaign: Record, candidate: Record) -> bool:
+        """Returns whether the best has moved since a candidate was submitted, and its worktree has edits since."""
+        folder = self.worktree(candidate, campaign)
+        is_moved = self._stages(candidate)[-1]["base"] != campaign["best"]
+        return is_moved and (folder / ".git").exists() and not self.git.is_clean(folder)
+
+    def _put_on_best(self, campaign: Record, candidate: Record, base: str, commit: str, at: str) -> str:
+        """Returns a candidate's commit on the best, to which its branch and its clean worktree then stand.
+
+        Raises:
+            Conflict: where it does not apply there, or the best has all of it.
+        """
+        best = str(campaign["best"])
+        tree = self.git.applied(base, commit, best)
+        if tree is None or tree == self.git.tree_of(best):
+            why = "it does not apply to the new best" if tree is None else "the new best has all of it"
+            raise Conflict(f"{candidate.id}: {why}", code="not_applied",
+                           hint=f"git -C {self.worktree(candidate, campaign)} rebase {best[:12]}")  # fmt: skip
+        message, when = f"{candidate['idea']}\n", int(posix_of(at))
+        made = self.git.write(Commit(tree, best, message, candidate.created_by, when))
+        folder = self.worktree(candidate, campaign)
+        self.git.ensure_worktree(folder, commit=commit, branch=candidate_ref(campaign, candidate))
+        self.git.check_worktree(folder)
+        self.git.reset_worktree(folder, made)
+        return made
 
     def scope(self, campaign: Record) -> Scope:
         """Returns what candidates of a campaign may change: what the methodology protects is protected here too."""
@@ -399,7 +454,8 @@ class Campaigns:
             return waits  # another process is at it
         try:
             for campaign in self._campaigns.find(state="open"):
-                for candidate in self.of(campaign):
+                # What is in the middle of being kept comes first: the branch may be ahead of the record.
+                for candidate in sorted(self.of(campaign), key=lambda one: one["state"] != "keeping"):
                     if candidate["state"] not in LIVE:
                         continue
                     try:
@@ -478,19 +534,22 @@ class Campaigns:
         if int(candidate["round"]) >= int(self._number("max_rounds")):
             self._end(campaign, candidate, "stuck", f"the best moved {candidate['round']} times while it was measured")
             return None
-        folder, best = self.worktree(candidate, campaign), str(campaign["best"])
-        if (folder / ".git").exists() and not self.git.is_clean(folder):
+        if self._is_left_behind(campaign, candidate):
+            folder = self.worktree(candidate, campaign)
             return f"the best has moved, and {folder} has edits since {candidate.id} was submitted: submit it again"
-        tree = self.git.applied(candidate["base"], candidate["commit"], best)
-        if tree is None or tree == self.git.tree_of(best):
-            why = "it does not apply to the new best" if tree is None else "the new best has all of it"
-            self._end(campaign, candidate, "stuck", why)
+        if (left := self.hours_left(campaign)) is not None and self.worst_case(campaign) > left:
+            self._end(campaign, candidate, "stuck", "the campaign's budget does not hold its runs against the new best")
             return None
-        when = int(posix_of(candidate["submitted_at"]))
-        commit = self.git.write(Commit(tree, best, f"{candidate['idea']}\n", candidate.created_by, when))
-        self.git.ensure_worktree(folder, commit=candidate["commit"], branch=candidate_ref(campaign, candidate))
-        self.git.reset_worktree(folder, commit)
-        return self._started(campaign, self._measured(campaign, candidate, "trial", best, commit))
+        try:
+            commit = self._put_on_best(
+                campaign, candidate, candidate["base"], candidate["commit"], candidate["submitted_at"]
+            )
+        except Conflict as problem:
+            if problem.code != "not_applied":
+                raise
+            self._end(campaign, candidate, "stuck", problem.message)
+            return None
+        return self._started(campaign, self._measured(campaign, candidate, "trial", str(campaign["best"]), commit))
 
     # --- the end of a candidate ---------------------------------------------------------------------------------------
 
@@ -519,7 +578,7 @@ class Campaigns:
             # Another was kept since: only from an edited record, as one process at a time decides.
             self._change(candidate, state="confirmation")
             return
-        message = self._message(campaign, candidate)
+        message = self.message(campaign, candidate)
         when = int(posix_of(candidate["decided_at"]))
         commit = self.git.write(Commit(self.git.tree_of(candidate["commit"]), candidate["base"], message,
                                        candidate.created_by, when))  # fmt: skip
@@ -530,7 +589,8 @@ class Campaigns:
         self.git.remove_worktree(self.worktree(candidate, campaign))
         self._tidy(campaign)
 
-    def _message(self, campaign: Record, candidate: Record) -> str:
+    def message(self, campaign: Record, candidate: Record) -> str:
+        """Returns the commit message of a kept candidate: its idea, what was found, and the evidence as trailers."""
         stages = [stage for stage in self._stages(candidate) if stage["round"] == candidate["round"]]
         last = stages[-1]
         claim = self._lab.hypotheses.get(last["hypothesis"])
@@ -556,26 +616,35 @@ class Campaigns:
         if at is not None:
             there = self.git.commit_of(archive)
             self.git.move(archive, at, there if there is not None and self.git.is_ancestor(there, at) else None)
-        folder = self.worktree(candidate, campaign)
-        if candidate["state"] == "archiving" and self._live_runs(candidate):
-            self._kill(candidate)
+        self._stop(candidate)
         if self._live_runs(candidate):
             return  # their folder stays until they are over
-        self.git.remove_worktree(folder)
+        self.git.remove_worktree(self.worktree(candidate, campaign))
         if at is not None:
             self.git.delete(ref, at)
         note = self._noted(campaign, candidate)
         self._change(candidate, state="archived", note=note)
         self._tidy(campaign)
 
-    def _live_runs(self, candidate: Record) -> list[Run]:
-        ids = [id for stage in self._stages(candidate) for id in (stage["best_arm"], stage["arm"])]
-        return [run for run in (self._lab.runs.named(ids) if ids else ()) if run.status not in _ENDED]
-
-    def _kill(self, candidate: Record) -> None:
+    def _stop(self, candidate: Record) -> None:
+        """Ends what is left of a candidate's runs, and lets nobody propose more of them."""
+        for stage in self._stages(candidate):
+            for id in (stage["best_arm"], stage["arm"]):
+                arm = self._lab.experiments.get(id)
+                if arm.status in ("proposed", "approved") and not any(arm.runs.values()):
+                    with suppress(PerpetualError):  # an agent takes back no other's proposal: a person sees it waiting
+                        self._lab.experiments.reject(id, f"{candidate.id}: {candidate['reason']}"[:500])
+            claim = self._lab.hypotheses.get(stage["hypothesis"])
+            if claim.status == "open":
+                with suppress(PerpetualError):
+                    self._lab.hypotheses.update(claim.id, status="parked", why=f"{candidate.id} is over")
         for run in self._live_runs(candidate):
             with _unless_done():
                 self._lab.runs.kill(run.id)
+
+    def _live_runs(self, candidate: Record) -> list[Run]:
+        ids = [id for stage in self._stages(candidate) for id in (stage["best_arm"], stage["arm"])]
+        return [run for run in (self._lab.runs.named(ids) if ids else ()) if run.status not in _ENDED]
 
     def _noted(self, campaign: Record, candidate: Record) -> str | None:
         """Writes the note on a candidate that was measured and did not help; None where there is nothing to learn."""
@@ -658,7 +727,7 @@ class Campaigns:
     def _lock(self) -> FileLock:
         place = self._lab.root / _PLACE
         make_folder(place)
-        return FileLock(place / "lock")
+        return FileLock(place / ".lock")
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -683,11 +752,11 @@ def _verdict(
     def lacking(runs: Sequence[Run]) -> list[Run]:
         return [run for run in runs if run.status != "done" or run.tainted or run.metrics.get(metric) is None]
 
-    for runs, who in ((of_best, "the best itself"), (own, arm.id)):
+    for runs, named in ((of_best, "the best itself"), (own, arm.id)):
         if len(left := lacking(runs)) == len(runs):
             run = left[-1]
             why = f"{run.status}, {run.reason}" if run.reason else f"{run.status} without {metric}"
-            return "stuck" if runs is of_best else "failed", f"{who} gave no result: {run.id} {line(why)}"
+            return "stuck" if runs is of_best else "failed", f"{named} gave no result: {run.id} {line(why)}"
     said = claim.sentence or f"{claim.id} is {claim.status} at confidence {claim.confidence:.2f}"
     return ("refuted" if claim.status == "refuted" else "undecided"), said
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from perpetual.api import Conflict, PerpetualError, UsageError
 from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.confined import make_folder
+from perpetual.toolkit.worktrees import linked_worktree
 
 __all__ = ["LARGEST_PATCH", "Changed", "Commit", "Repository"]
 
@@ -160,7 +161,7 @@ class Repository:
         found = []
         for path, mode in sorted(modes.items()):
             full = worktree / path
-            if path.endswith("/"):
+            if os.path.isdir(full) and not os.path.islink(full):
                 found.append(Changed(path, "160000", 0))
                 continue
             try:
@@ -213,6 +214,13 @@ class Repository:
         self._run([*add, *(["--detach"] if short is None else []), str(folder), short or commit], self.top)
         write_atomic(mark, b"")
 
+    def check_worktree(self, folder: Path) -> None:
+        """Raises Conflict for a folder that is no worktree of this repository, whatever its `.git` says."""
+        found = linked_worktree(folder)
+        here = os.path.realpath(folder)
+        if found is None or os.path.realpath(found[0]) != here or not os.path.samefile(found[1], self.common.parent):
+            raise Conflict(f"{folder} is no worktree of {self.top} any more", hint="git worktree list; drop it")
+
     def commit_all(self, worktree: Path, message: str, author: str, when: int) -> str:
         """Commits all that a candidate's worktree holds on its own branch, and returns the commit of its head."""
         self._run(["add", "-A"], worktree)
@@ -235,6 +243,7 @@ class Repository:
         if not (folder / ".git").exists():
             mark.unlink(missing_ok=True)
             return not os.path.lexists(folder)
+        self.check_worktree(folder)
         if not self.is_clean(folder):
             self._run(["checkout", "-q", "--detach"], folder)
             return False

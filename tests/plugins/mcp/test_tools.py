@@ -30,7 +30,7 @@ SIX = {
 READERS = {
     "perpetual_status", "perpetual_brief", "perpetual_experiments", "perpetual_runs", "perpetual_logs",
     "perpetual_budget", "perpetual_curves", "perpetual_find", "perpetual_query", "perpetual_report",
-    "perpetual_bisections", "perpetual_digest",
+    "perpetual_bisections", "perpetual_campaigns", "perpetual_digest",
 }  # fmt: skip
 OTHERS = {"perpetual_run", "perpetual_kill", "perpetual_evidence", "perpetual_edit", "perpetual_undo",
           "perpetual_memory_block", "perpetual_replay", "perpetual_bisect"}  # fmt: skip
@@ -229,6 +229,7 @@ WRONG: list[tuple[str, dict[str, Any], int]] = [
     ("perpetual_bisect", {"action": "ask"}, 2),  # there is no task
     ("perpetual_bisect", {"good": "soon"}, 2),
     ("perpetual_bisections", {"file": "../x"}, 2),
+    ("perpetual_campaigns", {"name": "nothing"}, 5),
     ("perpetual_brief", {"tokens": 1}, 2),
     ("perpetual_report", {"cursor": "soon"}, 2),
     ("perpetual_edit", {"id": "e2"}, 2),
