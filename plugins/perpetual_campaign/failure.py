@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ def text_of(campaign: Record, candidate: Record, stages: Sequence[Stage], claims
     return "\n".join([
         "---",
         "type: failure_pattern",
+        f"title: {json.dumps(line(candidate['idea']), ensure_ascii=False)}",
         f"signature: {str(candidate['patch'])[:16]}",
         f"count: {runs}",
         f"first_seen: {str(candidate['submitted_at'])[:10]}",

@@ -95,6 +95,16 @@ def perpetual_kinds() -> list[RecordKind]:
 @hookimpl
 def perpetual_scan(lab: Lab) -> None:
     """Takes candidates on whose runs are over."""
+    _advance(lab)
+
+
+@hookimpl
+def perpetual_analysed(lab: Lab) -> None:
+    """Takes candidates on whose runs have just ended."""
+    _advance(lab)
+
+
+def _advance(lab: Lab) -> None:
     if not lab.records("campaign.campaign").count():
         return
     from perpetual_campaign.campaigns import Campaigns

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from perpetual import Lab
-from perpetual.api import Record
+from perpetual.api import Launched, LaunchSpec, Record, Sighting
 from perpetual_campaign.campaigns import Campaigns
+from perpetual_local.scheduler import LocalScheduler
 
 COMMAND = f"{sys.executable} train.py"
 # The noise of a candidate differs from that of the best also where the seed is the same, as in any real change.
@@ -77,3 +83,39 @@ def users_state(folder: Path) -> tuple[object, ...]:
     files = {name: (folder / name).read_bytes() for name in os.listdir(folder) if (folder / name).is_file()}
     status = git(folder, "--no-optional-locks", "status", "--porcelain", "--branch")
     return (folder / ".git" / "HEAD").read_text(), git(folder, "rev-parse", "main"), index, status, files
+
+
+class Instant(LocalScheduler):
+    """Runs that are over when they have started: what the program would print is worked out here, by the same rule."""
+
+    def launch(self, spec: LaunchSpec) -> Launched:
+        text = (spec.cwd / "model.py").read_text()
+        gain = text.partition("= ")[2].splitlines()[0]
+        if gain != CRASH:
+            noise = random.Random(spec.env["PERPETUAL_SEED"] + text).gauss(0, 0.01)
+            (spec.log_dir / "metrics.jsonl").write_text(json.dumps({"loss": 1.0 - float(gain) + noise}) + "\n")
+        at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        (spec.log_dir / "instant").write_text(f"{int(gain == CRASH)} {at} {spec.nonce} {spec.spec_hash}")
+        return Launched(f"instant-{spec.run_id}", None, at)
+
+    def poll(self, native_id: str | None, log_dir: Path) -> Sighting:
+        """Answers that it has ended."""
+        try:
+            code, at, nonce, digest = (log_dir / "instant").read_text().split()
+        except FileNotFoundError:
+            return Sighting("absent")
+        return Sighting("ended", reason="exited", exit_code=int(code), started_at=at, ended_at=at, duration_s=0.0,
+                        nonce=nonce, spec_hash=digest)  # fmt: skip
+
+    def wait(self, native_id: str | None, log_dir: Path, timeout_s: float) -> Sighting:
+        """Answers that it has ended."""
+        return self.poll(native_id, log_dir)
+
+
+CRASH = '"crash"'
+
+
+def instantly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the local scheduler start no process."""
+    for name in ("launch", "poll", "wait"):
+        monkeypatch.setattr(LocalScheduler, name, getattr(Instant, name))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -58,29 +58,29 @@ def test_candidates_are_edited_side_by_side_and_nothing_of_the_users_changes(lab
     assert git(lab.root, "for-each-ref", "--format=%(refname)", "refs/heads/perpetual/archive").count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("keys", "words"),
-    [
-        ({"edit": []}, "may change"),
-        ({"edit": ["../x"]}, "--edit"),
-        ({"direction": "up"}, "direction"),
-        ({"replicates": 1}, "--replicates"),
-        ({"mde": -1.0}, "--mde"),
-        ({"command": "python 'x"}, "cannot be read"),
-        ({"base": "--output=x"}, "names no commit"),
-        ({"max_candidates": 0}, "--max-candidates"),
-    ],
-)
-def test_a_campaign_that_makes_no_sense_is_refused(lab: Lab, keys: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        started(lab, **keys)
+SENSELESS: list[tuple[dict[str, Any], str]] = [
+    ({"edit": []}, "may change"),
+    ({"edit": ["../x"]}, "--edit"),
+    ({"direction": "up"}, "direction"),
+    ({"replicates": 1}, "--replicates"),
+    ({"mde": -1.0}, "--mde"),
+    ({"command": "python 'x"}, "cannot be read"),
+    ({"base": "--output=x"}, "names no commit"),
+    ({"max_candidates": 0}, "--max-candidates"),
+]
+
+
+def test_a_campaign_that_makes_no_sense_is_refused(lab: Lab) -> None:
+    for keys, words in SENSELESS:
+        with pytest.raises(UsageError, match=words):
+            started(lab, **keys)
     assert Campaigns(lab).all() == []
 
 
-@pytest.mark.parametrize("name", ["", "A", "../x", "a b", "-x", "x.lock", "c3", "x" * 41, "é"])
-def test_a_name_is_one_that_a_branch_may_have(lab: Lab, name: str) -> None:
-    with pytest.raises(UsageError, match="name"):
-        Campaigns(lab).new(name, command=COMMAND, metric="loss", direction="min", edit=["model.py"])
+def test_a_name_is_one_that_a_branch_may_have(lab: Lab) -> None:
+    for name in ("", "A", "../x", "a b", "-x", "x.lock", "c3", "x" * 41, "é"):
+        with pytest.raises(UsageError, match="name"):
+            Campaigns(lab).new(name, command=COMMAND, metric="loss", direction="min", edit=["model.py"])
 
 
 def test_what_is_not_there_is_named(lab: Lab) -> None:
@@ -136,25 +136,29 @@ def _committed(folder: Path) -> None:
     git(folder, "commit", "-q", "-m", "hidden")
 
 
-@pytest.mark.parametrize(
-    ("deed", "code"),
-    [
-        (lambda folder: None, "no_change"),
-        (_new_file, "out_of_scope"),
-        (_committed, "out_of_scope"),
-        (_the_measure, "protected"),
-        (_a_link, "link"),
-        (_a_repository, "submodule"),
-        (_too_much, "too_large"),
-    ],
-)
-def test_a_difference_is_refused_before_anything_is_proposed(lab: Lab, deed: Callable[[Path], None], code: str) -> None:
+def _nothing(folder: Path) -> None:
+    """Leaves it as it is."""
+
+
+DEEDS: list[tuple[Callable[[Path], None], str]] = [
+    (_nothing, "no_change"),
+    (_new_file, "out_of_scope"),
+    (_committed, "out_of_scope"),
+    (_the_measure, "protected"),
+    (_a_link, "link"),
+    (_a_repository, "submodule"),
+    (_too_much, "too_large"),
+]
+
+
+def test_a_difference_is_refused_before_anything_is_proposed(lab: Lab) -> None:
     campaigns = started(lab, protect=["train.py"])
-    made = campaigns.candidate("demo", "an idea")
-    deed(campaigns.worktree(made))
-    with pytest.raises(Refused) as problem:
-        campaigns.submit(made.id)
-    assert (problem.value.code, campaigns.get(made.id)["state"]) == (code, "editing")
+    for deed, code in DEEDS:
+        made = campaigns.candidate("demo", "an idea")
+        deed(campaigns.worktree(made))
+        with pytest.raises(Refused) as problem:
+            campaigns.submit(made.id)
+        assert (problem.value.code, campaigns.get(made.id)["state"]) == (code, "editing")
     assert experiments(lab) == 0
 
 
@@ -196,7 +200,6 @@ def test_a_budget_that_does_not_hold_a_trial_refuses_it(lab: Lab) -> None:
 def test_what_is_not_submitted_in_time_ends(lab: Lab) -> None:
     campaigns = started(lab)
     made = edited(campaigns, "GAIN = 0.1\n")
-    lab.records(CANDIDATE).update(made.id, expires_at=datetime.now(UTC).isoformat()[:19] + "Z")
     lab.records(CANDIDATE).update(made.id, expires_at="2000-01-01T00:00:00.000Z")
     campaigns.advance()
     assert (campaigns.get(made.id)["outcome"], campaigns.get(made.id)["state"]) == ("expired", "archived")
@@ -248,14 +251,16 @@ class Died(BaseException):
     """The end of a process."""
 
 
-@pytest.mark.parametrize("place", ["ensure_worktree", "move", "remove_worktree", "delete"])
-def test_a_candidate_goes_on_after_an_end_of_the_process(lab: Lab, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+PLACES = ["ensure_worktree", "move", "remove_worktree", "delete"]
+
+
+def test_a_candidate_goes_on_after_an_end_of_the_process(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """It dies before and after each step in git; what a scan does then is what would have been done."""
     campaigns = started(lab)
-    real = getattr(Repository, place)
-    for is_after in (False, True):
+    for place, is_after in itertools.product(PLACES, (False, True)):
+        real = getattr(Repository, place)
 
-        def dies(*args: Any, is_after: bool = is_after, **keys: Any) -> None:
+        def dies(*args: Any, real: Any = real, is_after: bool = is_after, **keys: Any) -> None:
             if is_after:
                 real(*args, **keys)
             raise Died
