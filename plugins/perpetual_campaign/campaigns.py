@@ -12,8 +12,8 @@ with Lab.open() as lab:
     campaigns.advance()  # as every scan does
 
 A candidate is measured twice. The trial runs it and the best in pairs, by turns, with the seeds in common. Where that
-supports it, the confirmation does the same again on seeds that nothing was chosen by, so that the best of later
-candidates is never a number that was picked for being high. It is kept where both support it and their e-values
+supports it, the confirmation does the same again on seeds that nothing was chosen by, so that no later
+candidate is compared with a number that was picked for being good. It is kept where both support it and their e-values
 multiplied reach 1/alpha: a candidate without an effect is kept with a chance of at most alpha.
 
 The record comes first and git follows: `new`, `keeping` and `archiving` name work in git that is about to be done,
@@ -554,7 +554,7 @@ class Campaigns:
     # --- the end of a candidate ---------------------------------------------------------------------------------------
 
     def drop(self, id: str, why: str) -> Record:
-        """Ends a candidate that nobody wants any more; its branch is archived.
+        """Ends a candidate that is not wanted any more; its branch is archived.
 
         Raises:
             Conflict: for one that is over.
@@ -627,7 +627,7 @@ class Campaigns:
         self._tidy(campaign)
 
     def _stop(self, candidate: Record) -> None:
-        """Ends what is left of a candidate's runs, and lets nobody propose more of them."""
+        """Ends what is left of a candidate's runs, and parks its claims, so that the loop proposes none."""
         for stage in self._stages(candidate):
             for id in (stage["best_arm"], stage["arm"]):
                 arm = self._lab.experiments.get(id)

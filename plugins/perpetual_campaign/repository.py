@@ -205,7 +205,7 @@ class Repository:
         if mark.exists() and (folder / ".git").exists():
             return
         make_folder(folder.parent)
-        if os.path.lexists(folder):  # an end of the process came in between, and nobody was given the place
+        if os.path.lexists(folder):  # an end of the process came in between, and the place was not announced
             shutil.rmtree(folder)
         if branch is not None and self.commit_of(branch) is None:
             self.move(branch, commit, None)
@@ -272,7 +272,7 @@ class Repository:
         return os.fsdecode(out).strip()
 
     def move(self, ref: str, to: str, before: str | None) -> None:
-        """Moves a ref of ours from the commit that it was seen at; where it stands there already nothing is done.
+        """Moves a ref of ours from the commit that it was seen at; where it is there already nothing is done.
 
         Raises:
             Conflict: where it stands elsewhere.

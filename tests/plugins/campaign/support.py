@@ -82,7 +82,7 @@ def users_state(folder: Path) -> tuple[object, ...]:
     index = (folder / ".git" / "index").read_bytes()
     files = {name: (folder / name).read_bytes() for name in os.listdir(folder) if (folder / name).is_file()}
     status = git(folder, "--no-optional-locks", "status", "--porcelain", "--branch")
-    return (folder / ".git" / "HEAD").read_text(), git(folder, "rev-parse", "main"), index, status, files
+    return (folder / ".git" / "HEAD").read_text(), git(folder, "rev-parse", "HEAD"), index, status, files
 
 
 class Instant(LocalScheduler):
