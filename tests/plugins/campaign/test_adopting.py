@@ -38,6 +38,7 @@ def loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_one_command_goes_on_from_the_best_commit(loop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (loop / ".git" / "info" / "exclude").write_text(".perpetual\n")
     before = users_state(loop)
     assert run(["campaign", "adopt", "--mde", "0.01", "--max-candidates", "9", "--json"]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)

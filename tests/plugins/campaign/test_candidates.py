@@ -100,6 +100,14 @@ def test_an_idea_is_one_line(lab: Lab) -> None:
     assert made["idea"].isprintable()
 
 
+def test_worktrees_are_nothing_that_the_user_would_add(lab: Lab) -> None:
+    (lab.root / ".gitignore").write_text("__pycache__/\n")
+    campaigns = started(lab)
+    campaigns.candidate("demo", "an idea")
+    git(lab.root, "add", "-A")
+    assert "campaigns" not in git(lab.root, "ls-files")
+
+
 def test_a_campaign_has_its_most_candidates(lab: Lab) -> None:
     campaigns = started(lab, max_candidates=1)
     campaigns.candidate("demo", "one")
@@ -180,6 +188,7 @@ def test_an_agents_candidate_waits_for_a_person(as_agent: Lab) -> None:
     assert (arms[1].design.changes, arms[1].resources.isolate) == ("code", True)
 
 
+@pytest.mark.slow
 def test_a_mark_is_for_one_difference(as_agent: Lab) -> None:
     """A record from elsewhere, or one that an agent has edited, brings no approval along."""
     campaigns = started(as_agent)
@@ -197,6 +206,7 @@ def test_a_budget_that_does_not_hold_a_trial_refuses_it(lab: Lab) -> None:
     assert experiments(lab) == 0
 
 
+@pytest.mark.slow
 def test_what_is_not_submitted_in_time_ends(lab: Lab) -> None:
     campaigns = started(lab)
     made = edited(campaigns, "GAIN = 0.1\n")
@@ -221,6 +231,7 @@ def test_a_worktree_that_leads_elsewhere_is_refused(lab: Lab) -> None:
     assert users_state(lab.root) == before
 
 
+@pytest.mark.slow
 def test_another_branch_or_another_base_is_refused(lab: Lab) -> None:
     campaigns = started(lab)
     made = edited(campaigns, "GAIN = 0.1\n")
@@ -235,6 +246,7 @@ def test_another_branch_or_another_base_is_refused(lab: Lab) -> None:
         campaigns.submit(made.id)
 
 
+@pytest.mark.slow
 def test_no_hook_of_the_repository_runs(lab: Lab) -> None:
     for name in ("post-checkout", "pre-commit", "post-commit", "reference-transaction"):
         hook = lab.root / ".git" / "hooks" / name
@@ -254,6 +266,7 @@ class Died(BaseException):
 PLACES = ["ensure_worktree", "move", "remove_worktree", "delete"]
 
 
+@pytest.mark.slow
 def test_a_candidate_goes_on_after_an_end_of_the_process(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """It dies before and after each step in git; what a scan does then is what would have been done."""
     campaigns = started(lab)
@@ -283,6 +296,7 @@ def test_a_candidate_goes_on_after_an_end_of_the_process(lab: Lab, monkeypatch: 
         assert f"archive/demo/{made.id}" in refs
 
 
+@pytest.mark.slow
 def test_a_worktree_that_is_gone_ends_in_words(lab: Lab) -> None:
     campaigns = started(lab)
     made = edited(campaigns, "GAIN = 0.1\n")
@@ -293,6 +307,7 @@ def test_a_worktree_that_is_gone_ends_in_words(lab: Lab) -> None:
     assert campaigns.get(made.id)["state"] == "archived"
 
 
+@pytest.mark.slow
 def test_a_change_applies_to_another_commit_or_is_known_not_to(lab: Lab) -> None:
     (lab.root / "other.py").write_text("a = 1\n")
     git(lab.root, "add", "other.py")

@@ -33,7 +33,9 @@ def call(project: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Jso
     return answer
 
 
-def test_a_campaign_from_its_start_to_its_end(call: Callable[..., Json], project: Path) -> None:
+def test_a_campaign_from_its_start_to_its_end(
+    call: Callable[..., Json], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert call("list")["items"] == []
     made = call(*NEW, "--budget-run-hours", "1")
     assert (made["schema"], made["state"], made["edit"]) == ("perpetual.campaign/1", "open", ["model.py"])
@@ -42,7 +44,9 @@ def test_a_campaign_from_its_start_to_its_end(call: Callable[..., Json], project
     assert (one["id"], one["state"], one["next"]) == ("c1", "editing", "perpetual campaign submit c1")
     assert (Path(one["worktree"]) / "model.py").exists()
     assert one["worktree"].startswith(str(project / ".perpetual"))
+    monkeypatch.chdir(one["worktree"])
     problem = call("submit", "c1", status=7)
+    monkeypatch.chdir(project)
     assert problem["error"]["code"] == "no_change"
     with Lab.open() as lab:
         found = build({})(lab, name="demo")
