@@ -27,7 +27,7 @@ import model
 if model.GAIN == "crash":
     raise SystemExit("no such layer")
 noise = random.Random(os.environ["PERPETUAL_SEED"] + open("model.py").read()).gauss(0, 0.01)
-print("loss:", 1.0 - model.GAIN + noise)
+print("loss:", 1.0 - model.GAIN - getattr(model, "MORE", 0.0) + noise)
 """
 
 
@@ -90,10 +90,12 @@ class Instant(LocalScheduler):
 
     def launch(self, spec: LaunchSpec) -> Launched:
         text = (spec.cwd / "model.py").read_text()
-        gain = text.partition("= ")[2].splitlines()[0]
+        gain, *more = [line.partition("= ")[2] for line in text.splitlines() if "= " in line]
         if gain != CRASH:
             noise = random.Random(spec.env["PERPETUAL_SEED"] + text).gauss(0, 0.01)
-            (spec.log_dir / "metrics.jsonl").write_text(json.dumps({"loss": 1.0 - float(gain) + noise}) + "\n")
+            (spec.log_dir / "metrics.jsonl").write_text(
+                json.dumps({"loss": 1.0 - sum(map(float, (gain, *more))) + noise}) + "\n"
+            )
         at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         (spec.log_dir / "instant").write_text(f"{int(gain == CRASH)} {at} {spec.nonce} {spec.spec_hash}")
         return Launched(f"instant-{spec.run_id}", None, at)
@@ -113,6 +115,11 @@ class Instant(LocalScheduler):
 
 
 CRASH = '"crash"'
+
+
+def apart(gain: float, more: float) -> str:
+    """A program with two settings so far from each other that changes of both go together."""
+    return f"GAIN = {gain}\n" + "# between\n" * 9 + f"MORE = {more}\n"
 
 
 def instantly(monkeypatch: pytest.MonkeyPatch) -> None:

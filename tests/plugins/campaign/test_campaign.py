@@ -15,7 +15,7 @@ from perpetual_campaign.campaigns import Campaigns
 from perpetual_campaign.finalize import finalize
 from perpetual_campaign.repository import Repository
 from perpetual_campaign.show import campaign
-from tests.plugins.campaign.support import edited, git, instantly, repository, settled, started, users_state
+from tests.plugins.campaign.support import apart, edited, git, instantly, repository, settled, started, users_state
 
 
 @pytest.fixture
@@ -114,6 +114,33 @@ def test_a_candidate_of_an_older_best_is_measured_against_the_new_one(lab: Lab) 
     assert (folder / "model.py").read_text() == "GAIN = 0.2\n"
     assert (folder / "other.py").read_text() == "# something\n"
     settled(lab, three.id)
+
+
+@pytest.mark.slow
+def test_two_at_once_that_both_help_are_both_kept_one_on_the_other(lab: Lab) -> None:
+    (lab.root / "model.py").write_text(apart(0.0, 0.0))
+    git(lab.root, "commit", "-q", "-a", "-m", "two settings")
+    campaigns = started(lab, replicates=3)
+    one, two = edited(campaigns, apart(0.2, 0.0), "a gain"), edited(campaigns, apart(0.0, 0.3), "more")
+    three = edited(campaigns, apart(0.0, 0.4), "even more")
+    for made in (one, two, three):
+        campaigns.submit(made.id)
+    (campaigns.worktree(three) / "model.py").write_text(apart(0.0, 0.5))  # edited on after it was submitted
+    first, second = settled(lab, one.id), settled(lab, two.id)
+    assert (first["state"], second["state"]) == ("kept", "kept")
+    assert git(lab.root, "show", f"{second['kept']}:model.py") == apart(0.2, 0.3).strip()
+    assert git(lab.root, "rev-parse", f"{second['kept']}^") == first["kept"]
+    rounds = [(stage["round"], stage["kind"], stage["base"]) for stage in second["stages"]]
+    base = campaigns.named("demo")["base"]
+    assert rounds[-2:] == [(2, "trial", first["kept"]), (2, "confirmation", first["kept"])]
+    assert rounds[0] == (1, "trial", base)
+    found = finalize(lab, "demo", into="review")
+    assert [item["is_stacked"] for item in found["items"]] == [False, False]
+    assert git(lab.root, "show", f"{found['items'][1]['branch']}:model.py") == apart(0.0, 0.3).strip()
+    assert "not here" in git(lab.root, "log", "-1", "--format=%B", found["items"][1]["branch"])
+    lab.scan()
+    assert "submit it again" in campaigns.advance()[three.id]
+    assert (campaigns.worktree(three) / "model.py").read_text() == apart(0.0, 0.5), "nothing of it is lost"
 
 
 @pytest.mark.slow
