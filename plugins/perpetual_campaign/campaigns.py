@@ -582,7 +582,12 @@ class Campaigns:
         when = int(posix_of(candidate["decided_at"]))
         commit = self.git.write(Commit(self.git.tree_of(candidate["commit"]), candidate["base"], message,
                                        candidate.created_by, when))  # fmt: skip
-        self.git.move(best_ref(campaign), commit, candidate["base"])
+        ref = best_ref(campaign)
+        if self.git.commit_of(ref) != commit and (place := self.git.checked_out(ref)) is not None:
+            short = ref.removeprefix("refs/heads/")
+            raise Conflict(f"{short} is checked out in {place}, where moving it would change what git says",
+                           hint="git switch to another branch there; the next scan goes on")  # fmt: skip
+        self.git.move(ref, commit, candidate["base"])
         with self._lab.together():
             self._campaigns.update(campaign.id, expect_revision=campaign.revision, best=commit)
             candidate = self._change(candidate, state="kept", outcome="kept", kept=commit, reason=None)

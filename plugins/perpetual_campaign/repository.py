@@ -133,12 +133,27 @@ class Repository:
         """Returns the id of a commit's tree."""
         return self._text("rev-parse", f"{commit}^{{tree}}")
 
+    def checked_out(self, ref: str) -> str | None:
+        """Returns the worktree in which a branch is checked out, None where it is in none."""
+        place = None
+        for line in self._text("worktree", "list", "--porcelain").splitlines():
+            if line.startswith("worktree "):
+                place = line.removeprefix("worktree ")
+            elif line == f"branch {ref}":
+                return place
+        return None
+
     def is_ancestor(self, one: str, other: str) -> bool:
         """Returns whether a commit is the other one or comes before it."""
         return not self._run(["merge-base", "--is-ancestor", one, other], self.top, check=False).returncode
 
     def is_clean(self, worktree: Path) -> bool:
-        """Returns whether nothing in a worktree differs from its commit, and nothing is there that git would add."""
+        """Returns whether nothing in a worktree differs from its commit, and nothing is there that git would add.
+
+        Raises:
+            Conflict: as `check_worktree`.
+        """
+        self.check_worktree(worktree)
         return not self._run(["status", "--porcelain", "-z", "--untracked-files=all"], worktree).stdout
 
     def changed(self, worktree: Path, base: str) -> list[Changed]:
@@ -206,7 +221,7 @@ class Repository:
             return
         make_folder(folder.parent)
         if os.path.lexists(folder):  # an end of the process came in between, and the place was not announced
-            shutil.rmtree(folder)
+            folder.unlink() if folder.is_symlink() else shutil.rmtree(folder)
         if branch is not None and self.commit_of(branch) is None:
             self.move(branch, commit, None)
         add = ["worktree", "add", "--quiet", "--force", "--force"]
@@ -243,7 +258,6 @@ class Repository:
         if not (folder / ".git").exists():
             mark.unlink(missing_ok=True)
             return not os.path.lexists(folder)
-        self.check_worktree(folder)
         if not self.is_clean(folder):
             self._run(["checkout", "-q", "--detach"], folder)
             return False
@@ -292,8 +306,8 @@ class Repository:
                        f"and put {short} back")  # fmt: skip
 
     def delete(self, ref: str, at: str) -> None:
-        """Deletes a ref of ours that stands at a commit; of one that stands elsewhere, or is gone, nothing."""
-        if self.commit_of(ref) == at:
+        """Deletes a ref of ours that is at a commit; of one that is elsewhere, gone, or checked out, nothing."""
+        if self.commit_of(ref) == at and self.checked_out(ref) is None:
             self._run(["update-ref", "-d", "--no-deref", ref, at], self.top, check=False)
 
 

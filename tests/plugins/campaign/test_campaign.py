@@ -225,6 +225,11 @@ def test_a_branch_that_another_moved_is_left_alone(lab: Lab) -> None:
     assert "stands at" in campaigns.advance()[made.id]
     assert git(lab.root, "rev-parse", "perpetual/campaign/demo/best") == other
     git(lab.root, "update-ref", "refs/heads/perpetual/campaign/demo/best", campaigns.named("demo")["best"])
+    git(lab.root, "switch", "-q", "perpetual/campaign/demo/best")
+    before = users_state(lab.root)
+    assert "checked out" in campaigns.advance()[made.id]
+    assert users_state(lab.root) == before
+    git(lab.root, "switch", "-q", "main")
     assert settled(lab, made.id)["state"] == "kept"
 
 

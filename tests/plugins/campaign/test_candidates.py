@@ -232,6 +232,24 @@ def test_a_worktree_that_leads_elsewhere_is_refused(lab: Lab) -> None:
 
 
 @pytest.mark.slow
+def test_a_link_in_the_place_of_a_worktree_leads_nowhere(lab: Lab) -> None:
+    campaigns = started(lab)
+    made = edited(campaigns, "GAIN = 0.1\n")
+    before = users_state(lab.root)
+    folder = campaigns.worktree(made)
+    shutil.move(folder, folder.with_name("moved"))
+    folder.symlink_to(lab.root)
+    with pytest.raises(Conflict, match="no worktree"):
+        campaigns.submit(made.id)
+    with pytest.raises(Conflict, match="no worktree"):
+        campaigns.drop(made.id, "odd")
+    folder.unlink()
+    assert campaigns.advance() == {}
+    assert campaigns.get(made.id)["state"] == "archived"
+    assert users_state(lab.root) == before
+
+
+@pytest.mark.slow
 def test_another_branch_or_another_base_is_refused(lab: Lab) -> None:
     campaigns = started(lab)
     made = edited(campaigns, "GAIN = 0.1\n")
