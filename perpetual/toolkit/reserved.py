@@ -65,7 +65,7 @@ RESERVED: dict[str, frozenset[str]] = {
     "scorer": frozenset({"decisive", "greedy", "information-gain", "random", "round-robin", "thompson"}),
     "service": frozenset({"daemon", "daemon-keeper"}),
     "site": frozenset({"logbook"}),
-    "status_section": frozenset({"ad-hoc", "live-runs", "mirrors", "queue-moves", "replays"}),
+    "status_section": frozenset({"ad-hoc", "campaigns", "live-runs", "mirrors", "queue-moves", "replays"}),
     "store": frozenset({"sqlite", "tinydb"}),
     "withholder": frozenset({"lineage"}),
 }  # fmt: skip

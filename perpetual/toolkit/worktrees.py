@@ -16,7 +16,7 @@ _HERE: ContextVar[Path | None] = ContextVar("perpetual_here", default=None)
 
 @contextmanager
 def standing_in(folder: Path) -> Iterator[None]:
-    """Lets what is proposed in the block count as proposed in `folder`: the working directory is the whole process's."""
+    """Lets what the block proposes count as proposed in `folder`, wherever the process is."""
     token = _HERE.set(folder)
     try:
         yield

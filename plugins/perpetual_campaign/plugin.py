@@ -31,6 +31,15 @@ def perpetual_mcp_tools() -> list[Provider]:
 
 
 @hookimpl
+def perpetual_status_sections() -> list[Provider]:
+    """Offers the section of the status that counts candidates."""
+    return [
+        Provider("status_section", "campaigns", "perpetual_campaign.section:build", "open campaigns on code",
+                 requires=_REQUIRES),
+    ]  # fmt: skip
+
+
+@hookimpl
 def perpetual_options() -> dict[str, Option]:
     """Names the limits of a candidate."""
     return {

@@ -10,13 +10,22 @@ from typing import Any
 import pytest
 
 from perpetual import Lab
+from perpetual.api import StatusSection
 from perpetual.cli.app import run
+from perpetual.testing.sections import StatusSectionContract
+from perpetual_campaign.section import build as build_section
 from perpetual_campaign.tool import build
 from tests.plugins.campaign.support import COMMAND, git, repository
 
 Json = dict[str, Any]
 NEW = ("new", "demo", "--command", COMMAND, "--metric", "loss", "--direction", "min", "--edit", "model.py", "--wall",
        "60s", "--mde", "0.05")  # fmt: skip
+
+
+class TestCampaigns(StatusSectionContract):
+    @pytest.fixture
+    def section(self) -> StatusSection:
+        return build_section({})
 
 
 @pytest.fixture
@@ -49,6 +58,7 @@ def test_a_campaign_from_its_start_to_its_end(
     monkeypatch.chdir(project)
     assert problem["error"]["code"] == "no_change"
     with Lab.open() as lab:
+        assert lab.status()["sections"]["campaigns"]["data"] == {"demo": {"live": 1, "kept": 0, "archived": 0}}
         found = build({})(lab, name="demo")
         assert [item["id"] for item in found["candidates"]] == ["c1"]
         assert found["next"] == "perpetual campaign submit c1"
