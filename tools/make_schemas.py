@@ -41,6 +41,7 @@ from perpetual.documents.trust import Trust, Trusted, TrustRevoked
 from perpetual_adopt.documents import Adoption
 from perpetual_artifacts.documents import Gc
 from perpetual_believed.documents import Believed
+from perpetual_campaign.documents import Campaign, CampaignBranches, CampaignLine, Candidate
 from perpetual_curves.documents import Curves, LiveRunDocument
 from perpetual_daemon.documents import DaemonCycle, DaemonExit, DaemonLog, DaemonPlan, DaemonStatus, DaemonUnit
 from perpetual_demo.documents import Demo
@@ -98,6 +99,10 @@ def readable(kind: Any) -> Any:
 
 # name -> a record or a TypedDict; of a tuple, the keys of all and the words of the last
 DOCUMENTS: dict[str, Any] = {
+    "campaign": readable(Campaign),
+    "campaign_branches": readable(CampaignBranches),
+    "campaign_candidate": readable(Candidate),
+    "campaigns": Page[CampaignLine],
     "aa": Aa,
     "aa_plan": AaPlan,
     "adoption": Adoption,

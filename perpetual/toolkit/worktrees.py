@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
-__all__ = ["linked_worktree", "worktree_of"]
+__all__ = ["linked_worktree", "standing_in", "worktree_of"]
+
+_HERE: ContextVar[Path | None] = ContextVar("perpetual_here", default=None)
+
+
+@contextmanager
+def standing_in(folder: Path) -> Iterator[None]:
+    """Lets what the block proposes count as proposed in `folder`, wherever the process is."""
+    token = _HERE.set(folder)
+    try:
+        yield
+    finally:
+        _HERE.reset(token)
 
 
 def worktree_of(root: Path) -> Path | None:
@@ -15,7 +30,7 @@ def worktree_of(root: Path) -> Path | None:
     None where that is no linked worktree of the repository in which the project lies.
     """
     try:
-        linked = linked_worktree(Path.cwd())
+        linked = linked_worktree(_HERE.get() or Path.cwd())
     except FileNotFoundError:
         return None
     real = Path(os.path.realpath(root))

@@ -89,6 +89,29 @@ TABLE: dict[str, Row] = {
         None, "notify_test", "notify test nothing", 2, why="reaches a server: tests/plugins/notify/test_sending.py"
     ),
     "notify send": Row(None, "notify_send", "notify send", 2, why="as notify test"),
+    "campaign": Row("campaign", "campaigns", "@nowhere campaign", 5),
+    "campaign list": Row("campaign list", "campaigns", "@nowhere campaign list", 5),
+    "campaign show": Row(None, "campaign", "campaign show nothing", 5, why="tests/plugins/campaign/test_command.py"),
+    "campaign new": Row(
+        None, "campaign", "campaign new x --command true --metric m --direction min", 2,
+        why="needs a repository: tests/plugins/campaign/test_command.py",
+    ),
+    "campaign adopt": Row(
+        None, "campaign", "campaign adopt nowhere", 5, why="needs a repository: tests/plugins/campaign/test_adopting.py"
+    ),
+    "campaign candidate": Row(
+        None, "campaign_candidate", "campaign candidate nothing idea", 5, why="tests/plugins/campaign/test_command.py"
+    ),
+    "campaign submit": Row(
+        None, "campaign_candidate", "campaign submit c99", 5, why="tests/plugins/campaign/test_command.py"
+    ),
+    "campaign drop": Row(
+        None, "campaign_candidate", "campaign drop c99 --why x", 5, why="tests/plugins/campaign/test_command.py"
+    ),
+    "campaign finalize": Row(
+        None, "campaign_branches", "campaign finalize nothing", 5, why="tests/plugins/campaign/test_campaign.py"
+    ),
+    "campaign close": Row(None, "campaign", "campaign close nothing", 5, why="tests/plugins/campaign/test_command.py"),
     "scan": Row("scan", "scan", "@nowhere scan", 5),
     "evidence list": Row("evidence list", "evidence_list", "evidence list --hypothesis h99", 5),
     "evidence add": Row(

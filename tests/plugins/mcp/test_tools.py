@@ -30,7 +30,7 @@ SIX = {
 READERS = {
     "perpetual_status", "perpetual_brief", "perpetual_experiments", "perpetual_runs", "perpetual_logs",
     "perpetual_budget", "perpetual_curves", "perpetual_find", "perpetual_query", "perpetual_report",
-    "perpetual_bisections", "perpetual_digest", "perpetual_thoughts",
+    "perpetual_bisections", "perpetual_campaigns", "perpetual_digest", "perpetual_thoughts",
 }  # fmt: skip
 OTHERS = {"perpetual_run", "perpetual_kill", "perpetual_evidence", "perpetual_edit", "perpetual_undo",
           "perpetual_memory_block", "perpetual_replay", "perpetual_bisect"}  # fmt: skip
@@ -229,6 +229,7 @@ WRONG: list[tuple[str, dict[str, Any], int]] = [
     ("perpetual_bisect", {"action": "ask"}, 2),  # there is no task
     ("perpetual_bisect", {"good": "soon"}, 2),
     ("perpetual_bisections", {"file": "../x"}, 2),
+    ("perpetual_campaigns", {"name": "nothing"}, 5),
     ("perpetual_brief", {"tokens": 1}, 2),
     ("perpetual_report", {"cursor": "soon"}, 2),
     ("perpetual_edit", {"id": "e2"}, 2),
@@ -291,7 +292,7 @@ def test_no_tool_starts_an_unapproved_experiment(filled: Path) -> None:
         assert error_of(approve)["code"] == "usage"  # there is no such tool
         return [tool.name for tool in tools]
 
-    assert len(talk(opener(filled), deed)) == 25
+    assert len(talk(opener(filled), deed)) == 26
     with Lab.open(filled) as lab:
         assert {lab.experiments.get(id).status for id in ("e2", "e3")} == {"proposed"}
         assert not [run for run in lab.runs.list().items if run.experiment_id != "e1"]
