@@ -53,7 +53,7 @@ def started(lab: Lab, **keys: Any) -> Campaigns:
     """A campaign `demo` on the file `model.py`."""
     campaigns = Campaigns(lab)
     keys = {"command": COMMAND, "metric": "loss", "direction": "min", "mde": 0.05, "edit": ["model.py"],
-            "wall_s": 60.0, "replicates": 4, **keys}  # fmt: skip
+            "wall_s": 60.0, "replicates": 3, **keys}  # fmt: skip
     campaigns.new("demo", **keys)
     return campaigns
 

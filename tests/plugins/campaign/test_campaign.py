@@ -86,7 +86,8 @@ def test_what_does_not_help_is_archived_and_remembered(lab: Lab) -> None:
         campaigns.submit(again.id)
 
     shown = campaign(lab, "demo")
-    assert (shown["tried"], shown["kept"], shown["expected_false_keeps"]) == (2, 1, pytest.approx(0.1))
+    assert (shown["tried"], shown["kept"]) == (2, 1)
+    assert shown["expected_false_keeps"] == pytest.approx(0.1)
     assert "at most 0.1 would be kept" in shown["sentence"]
     campaigns.close("demo")
     assert git(lab.root, "worktree", "list").count("\n") == 0
@@ -113,7 +114,6 @@ def test_a_candidate_of_an_older_best_is_measured_against_the_new_one(lab: Lab) 
     folder = campaigns.worktree(three)
     assert (folder / "model.py").read_text() == "GAIN = 0.2\n"
     assert (folder / "other.py").read_text() == "# something\n"
-    settled(lab, three.id)
 
 
 @pytest.mark.slow
@@ -146,26 +146,20 @@ def test_two_at_once_that_both_help_are_both_kept_one_on_the_other(lab: Lab) -> 
 @pytest.mark.slow
 def test_kept_candidates_become_branches_for_review(lab: Lab) -> None:
     before = users_state(lab.root)
-    campaigns = started(lab, edit=["model.py", "new.py"])
+    campaigns = started(lab)
     first = tried(lab, "GAIN = 0.2\n", "a higher gain")
     second = tried(lab, "GAIN = 0.4\n", "an even higher gain; rm -rf / ../..")
-    third = campaigns.candidate("demo", "a file of its own")
-    folder = campaigns.worktree(third)
-    (folder / "model.py").write_text("GAIN = 0.6\n")
-    (folder / "new.py").write_text("x = 1\n")
-    campaigns.submit(third.id)
-    assert [one["state"] for one in (first, second, settled(lab, third.id))] == ["kept"] * 3
+    assert [first["state"], second["state"]] == ["kept", "kept"]
     found = finalize(lab, "demo")
     assert [item["branch"] for item in found["items"]] == [
         "perpetual/review/demo/01-a-higher-gain", "perpetual/review/demo/02-an-even-higher-gain-rm-rf",
-        "perpetual/review/demo/03-a-file-of-its-own",
     ]  # fmt: skip
     base = campaigns.named("demo")["base"]
-    assert [item["is_stacked"] for item in found["items"]] == [False, True, True]
+    assert [item["is_stacked"] for item in found["items"]] == [False, True]
     assert found["items"][0]["stands_on"] == base
     last = found["items"][-1]["branch"]
-    assert git(lab.root, "show", f"{last}:model.py") == "GAIN = 0.6"
-    assert trailers(lab.root, last)["Perpetual-Candidate"] == third.id
+    assert git(lab.root, "show", f"{last}:model.py") == "GAIN = 0.4"
+    assert trailers(lab.root, last)["Perpetual-Candidate"] == second.id
     assert finalize(lab, "demo") == found, "doing it again makes nothing new"
     git(lab.root, "update-ref", f"refs/heads/{last}", base)
     with pytest.raises(Conflict, match="stands at"):
@@ -249,7 +243,7 @@ def test_a_campaign_of_noise_keeps_almost_nothing(lab: Lab) -> None:
     for one in found:
         first = one["stages"][0]
         base, own = (lab.runs.named([first[arm]])[0].metrics["loss"] for arm in ("best_arm", "arm"))
-        naive += own < base
+        naive += bool(own is not None and base is not None and own < base)
     shown = campaign(lab, "demo")
     assert shown["tried"] == 20
     assert shown["expected_false_keeps"] == pytest.approx(1.0)
