@@ -42,9 +42,10 @@ __all__ = ["Services", "services_check"]
 START_S = 30.0  # until a started service has its lock
 GRACE_S = 10.0  # between asking a service to end and killing it
 _LOOK_S = 0.05
-_STOP_LOOK_S = 0.5  # at which a service looks whether it is asked to end
+_DELIVER_S = 3.0  # until the feed is looked at where nothing wakes it
+_STOP_LOOK_S = 1.0  # at which a service looks whether it is asked to end
 _SETTLE_S = 0.2  # after which a service that has not failed serves
-_HEALTH_S = 2.0  # between two questions after a service's health
+_HEALTH_S = 4.0  # between two questions after a service's health
 _LARGEST_LOG_BYTES, _MOST_CHARS = 10 * 1024 * 1024, 1000  # of what a service says: its file is read up to a limit
 
 
@@ -285,7 +286,7 @@ class _Host:
                 present = self._feed.last()
                 if is_due or present != since:
                     is_due, since = bool(self._feed.deliver()), present  # one that failed is asked again
-                self._feed.wait(since, timeout_s=1.0)
+                self._feed.wait(since, timeout_s=_DELIVER_S)
 
     def _ask(self, service: Service) -> None:
         """Keeps what the service says of its health."""

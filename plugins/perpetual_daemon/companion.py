@@ -3,8 +3,9 @@
 The contract
 ------------
 *Beside, never in the way.* `run(lab, stop)` is called once in a thread of its own with a `Lab` of its own, and works
-until `stop` is set; then it returns within seconds. It waits with `stop.wait` or `lab.feed.wait` for at most a second
-at a time. The loop does not wait for it, and goes on if it fails.
+until `stop` is set; then it returns within seconds. It waits with `stop.wait`, or with `lab.feed.wait` for a second at
+most. The loop does not wait for it, and goes on if it fails. Where the configuration has changed it is ended and
+started anew.
 
 *From the record.* What it needs to go on after kill -9 is in the record or in a file of its own. What it does twice
 does no harm.

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["QueueLock", "Wakes", "files_of"]
 
 _SLICE_S = 2.0  # the longest sleep of a thread that nothing wakes: how late it notices a changed file or the stop
+_FILES_S = 4.0  # the same of those that a change of the record or a word wakes at once
 _AFTER_ERROR_S = 1.0
 _LONGEST_TURN_S = 60.0
 _SUPERVISOR_S = 2.0  # for a supervisor that has left its word and is about to end
@@ -154,7 +155,7 @@ class Wakes:
         # From what the loop has looked at: this lab may have been opened anew, after an error or a migration.
         since, stamps, files = self._seen or lab.feed.last(), lab.config.stamps(trust=True), files_of(lab)
         while not self.is_over:
-            lab.feed.wait(since, timeout_s=_SLICE_S)
+            lab.feed.wait(since, timeout_s=_FILES_S)
             if (present := lab.config.stamps(trust=True)) != stamps:  # the trust record grows with each commit, too
                 stamps, before, files = present, files, files_of(lab)
                 if files != before:
@@ -167,19 +168,24 @@ class Wakes:
     def _hear_runs(self, lab: Lab) -> None:
         """Wakes when a live run has ended, whatever the scheduler is."""
         while not self.is_over:
-            began = time.monotonic()
+            began, ended = time.monotonic(), self._ended
             if lab.loop.wait_any(_SLICE_S):
                 self.wake()
                 self._wait_turn()
             elif time.monotonic() - began < _SLICE_S / 2 and not self.is_over:
-                lab.feed.wait(lab.feed.last(), timeout_s=_SLICE_S)  # no run is live: the record says when one is
+                self._wait_launch(ended)
+
+    def _wait_launch(self, ended: int) -> None:
+        """Waits, where no run was live after turn `ended`, for the end of a later one: only it starts or sees any."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended != ended or self.is_over, _LONGEST_TURN_S)
 
     def _hear_words(self, lab: Lab) -> None:
         """Wakes when an ending supervisor has left its word, once it is gone: until then its run goes on."""
         watch = FolderWatch(self._queue.folder)
         try:
             while not self.is_over:
-                if not watch.wait(lambda: bool(self._queue.words()), _SLICE_S):
+                if not watch.wait(lambda: bool(self._queue.words()), _FILES_S):
                     continue
                 for found in self._queue.words():
                     wait_gone(found, _SUPERVISOR_S)

@@ -25,7 +25,6 @@ __all__ = ["KEY", "PERIOD", "DigestCompanion", "build", "write_due"]
 
 KEY = "report_interval_hours"
 PERIOD = "digest.period"
-_TICK_S = 1.0
 _LOOK_S = 15.0  # between two looks at the clock and at the methodology
 _PAGE = 500
 
@@ -47,17 +46,12 @@ class DigestCompanion(Companion):
 
     def run(self, lab: Lab, stop: StopSignal) -> None:
         """Works until `stop` is set."""
-        waited = self._look_s
         while not stop.is_set():
-            if waited >= self._look_s:
-                waited = 0.0
-                lab.config.refresh()
-                hours = interval_hours(lab)
-                if hours is not None:
-                    write_due(lab, hours, self._clock())
-            tick = min(_TICK_S, self._look_s)
-            stop.wait(tick)
-            waited += tick
+            lab.config.refresh()
+            hours = interval_hours(lab)
+            if hours is not None:
+                write_due(lab, hours, self._clock())
+            stop.wait(self._look_s)
 
 
 def build(options: Mapping[str, object]) -> DigestCompanion:

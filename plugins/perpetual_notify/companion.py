@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Notifications", "build"]
 
 _WAIT_S = 1.0  # until it looks whether it is to end
+_IDLE_S = 5.0  # the same where no notifier is chosen
 _LOOK_S = 2.0  # between two looks at the number of events
 _SWEEP_S = 30.0  # between two rounds where nothing happens: the configuration may have changed
 _LAST_S = 3.0  # for what is still to be sent once it is to end
@@ -34,6 +35,7 @@ class Notifications(Companion):
         self._sending: dict[str, threading.Thread] = {}
         self._problems: dict[str, str] = {}
         self._ended = threading.Event()
+        self._is_any = False  # whether a notifier is chosen
 
     def trouble(self) -> str | None:
         """Returns which notifier fails, and why."""
@@ -51,7 +53,7 @@ class Notifications(Companion):
                     if last != seen or now_s >= sweep_s:
                         seen = last
                         sweep_s = min(now_s + _SWEEP_S, self._guarded_round(lab))
-                stop.wait(_WAIT_S)
+                stop.wait(_WAIT_S if self._is_any else _IDLE_S)
             self._send_last(lab)
         finally:
             self._ended.set()
@@ -85,6 +87,7 @@ class Notifications(Companion):
         """Fills the outbox and starts to send what is due; returns when the next notice is, in POSIX seconds."""
         lab.config.refresh()
         found = chosen(lab)
+        self._is_any = bool(found)
         fill(lab, found, self._limits)
         folder, now_s, due_s = folder_of(lab), self._clock(), float("inf")
         troubles: list[str] = []

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ThinkerCompanion", "build"]
 
 _LOOK_S = 1.0
+_IDLE_S = 5.0  # the same where there is no thinker; the daemon starts this anew where the configuration has changed
 _SWEEP_S = 300.0  # after which it looks although nothing has changed: a new day has new caps
 
 
@@ -50,7 +51,7 @@ class ThinkerCompanion(Companion):
 
     def _turn(self, lab: Lab, thinking: Thinking, settings: tuple[str, str], stop: StopSignal) -> None:
         """Works until `stop` is set or the configuration has changed; looks again only where the record has."""
-        seen, due, swept_s = None, False, time.monotonic()
+        seen, due, swept_s, is_none = None, False, time.monotonic(), in_force(lab) == "none"
         while not stop.is_set():
             state = lab.feed.state()
             waits = thinking.waits_until() if due else None
@@ -64,7 +65,7 @@ class ThinkerCompanion(Companion):
                 self._trouble = thinking.trouble()
                 self._idle_at = None if due else state
                 seen, swept_s = state, time.monotonic()
-            stop.wait(_LOOK_S)
+            stop.wait(_IDLE_S if is_none else _LOOK_S)
 
     def is_at_work(self, lab: Lab) -> bool:
         """Returns whether there is a thinker that is well and has not looked at the record as it is now."""
