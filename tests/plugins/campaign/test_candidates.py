@@ -199,7 +199,7 @@ def test_a_mark_is_for_one_difference(as_agent: Lab) -> None:
 
 
 def test_a_budget_that_does_not_hold_a_trial_refuses_it(lab: Lab) -> None:
-    campaigns = started(lab, wall_s=3600.0, budget_run_hours=7.0)  # a trial takes up to 8
+    campaigns = started(lab, wall_s=3600.0, budget_run_hours=5.0)  # a trial takes up to 6
     made = edited(campaigns, "GAIN = 0.1\n")
     with pytest.raises(Refused, match="run-hours"):
         campaigns.submit(made.id)

@@ -103,7 +103,7 @@ class Patient(Plain):
     """Waits for an answer as long as it takes."""
 
     def send(self, notice: Notice) -> None:
-        limit_s, self.limit_s = self.limit_s, 30.0
+        limit_s, self.limit_s = self.limit_s, 600.0
         try:
             super().send(notice)
         finally:

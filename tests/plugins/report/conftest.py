@@ -38,6 +38,7 @@ def propose(lab: Lab, hypothesis_id: str | None, words: str, *, title: str, repl
     """An experiment that prints a loss."""
     command = f"{sys.executable} train.py {words}"
     design: dict[str, Any] = {"metric": "loss", "direction": "min", "cost_run_hours": 0.001, "noise": 0.01}
+    design["wall_s"] = 600.0  # a machine that stands still for a while must not end one of them
     made = lab.experiments.propose(hypothesis_id, command=command, title=title, replicates=replicates, **design)
     return made.id
 
