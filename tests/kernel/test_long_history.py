@@ -139,6 +139,7 @@ def _users(lab: Lab, id: str) -> set[str | None]:
     return {row.body["hypothesis_id"] for row in rows if row.body["design"]["baseline"] == id}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_what_bears_on_open_claims_gives_the_same_drafts_as_all_experiments(lab: Lab, seed: int) -> None:
     draw = random.Random(seed)

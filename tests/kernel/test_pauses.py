@@ -124,6 +124,7 @@ def test_less_of_a_pause_in_a_file_waits_for_a_person(lab: Lab) -> None:
 # --- edited thresholds ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_edited_threshold_moves_what_was_measured(lab: Lab, campaign: Campaign) -> None:
     """By hand in the file: no new run is needed, and a turn under the same values folds nothing."""
     hypothesis, _ = campaign()
@@ -145,6 +146,7 @@ def test_an_edited_threshold_moves_what_was_measured(lab: Lab, campaign: Campaig
 # --- run-hours of a day ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_loop_waits_for_the_next_day(lab: Lab, campaign: Campaign) -> None:
     lab.settings.set_methodology("max_run_hours_per_day", f"{60.5 * SECOND_H}")
     campaign("sh -c 'sleep 1; echo acc=1.5$PERPETUAL_SEED'")

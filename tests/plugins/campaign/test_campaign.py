@@ -41,6 +41,7 @@ def trailers(folder: Path, commit: str) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in lines if line)
 
 
+@pytest.mark.slow
 def test_what_helps_is_kept_with_its_evidence(lab: Lab) -> None:
     before = users_state(lab.root)
     campaigns = started(lab, replicates=3)

@@ -79,6 +79,7 @@ def test_it_decides_a_campaign_and_ends(lab: Lab) -> None:
     assert len([event for event in lab.feed.read() if event.kind == "loop_stopped"]) == 1
 
 
+@pytest.mark.slow
 def test_an_end_wakes_it(lab: Lab, started: Starter) -> None:
     lab.settings.set_methodology("max_concurrent_runs", "1")
     claim(lab, replicates=3)
@@ -136,6 +137,7 @@ def test_it_ends_by_term_and_runs_go_on(lab: Lab, started: Starter) -> None:
     assert [run.status for run in lab.runs.live()] == ["running"]
 
 
+@pytest.mark.slow
 def test_a_second_one_is_refused(lab: Lab, started: Starter) -> None:
     started("--stay")
     until(lambda: _is_up(lab))
@@ -239,6 +241,7 @@ def test_its_log_is_shown(lab: Lab) -> None:
     assert _run_sub("logs", "-n", "1")[1] == lines[-1:]
 
 
+@pytest.mark.slow
 def test_a_rehearsal_changes_nothing(lab: Lab) -> None:
     lab.settings.set_methodology("auto_approve", "true")
     waiting, ready = claim(lab, approve=False), claim(lab)
@@ -250,6 +253,7 @@ def test_a_rehearsal_changes_nothing(lab: Lab) -> None:
     assert (lab.feed.last(), lab.runs.list().items) == (before, ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -267,6 +271,7 @@ def test_what_makes_no_sense_is_refused(lab: Lab, words: list[str], said: str) -
     assert lab.feed.last() == 1
 
 
+@pytest.mark.slow
 def test_an_agent_does_not_start_one(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDECODE", "1")
     for words in ([], ["--detach"]):

@@ -181,6 +181,7 @@ def test_a_companion_that_holds_the_record_does_not_hold_up_the_stop(project: Pa
     assert service.end.reason == "stop_requested"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "said"),
     [
@@ -219,6 +220,7 @@ def test_nothing_makes_it_spin(
     assert second - first < LONG_S
 
 
+@pytest.mark.slow
 def test_it_ends_where_its_plugin_is_disabled(lab: Lab, bring: Bringer, monkeypatch: pytest.MonkeyPatch) -> None:
     bring()
     monkeypatch.setattr(Wakes, "sleep", lambda *_: None)

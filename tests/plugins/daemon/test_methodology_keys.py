@@ -365,6 +365,7 @@ def test_the_next_turn_heeds_an_edited_key(key: str, root: Path) -> None:
     assert seen == [row.before, row.after]
 
 
+@pytest.mark.slow
 def test_a_repeated_step_draws_the_same(root: Path) -> None:
     """Chance derives from the record, so what one turn would draw another process draws too."""
     _edit(root, {**SILENT, "explore_fraction": 0.5, "max_concurrent_runs": 1})

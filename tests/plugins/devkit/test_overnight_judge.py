@@ -157,6 +157,7 @@ def _campaign(folder: Path) -> None:
             lab.loop.wait_any(5.0)
 
 
+@pytest.mark.slow
 def test_a_real_record_is_read_and_its_doctored_rows_are_found(tmp_path: Path) -> None:
     """What stands in the record and in the folders of runs reaches the judge."""
     folder = tmp_path / "campaign"

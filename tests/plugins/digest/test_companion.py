@@ -138,6 +138,7 @@ with Lab.open(clock=lambda: now[0]) as lab:
 """
 
 
+@pytest.mark.slow
 def test_kill_9_neither_loses_nor_doubles_one(project: Path) -> None:
     for kill in range(3):
         process = subprocess.Popen(

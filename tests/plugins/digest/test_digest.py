@@ -114,6 +114,7 @@ def test_it_says_what_was_decided_and_why(night: Path) -> None:
     assert "true" not in text
 
 
+@pytest.mark.slow
 def test_the_confidence_of_before_is_that_of_the_evidence_of_then(project: Path) -> None:
     """The plugin `believed` folds the record of a moment by itself: both say the same of the start of the span."""
     with Lab.open(project) as lab:
@@ -264,6 +265,7 @@ def test_the_span_is_a_duration_a_time_or_an_event(project: Path) -> None:
         assert digest(lab, since="0", now=clock[0])["from_seq"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "since",
     ["", "x", "-3h", "nan", "inf", "9999-01-01", "0001-01-01T00:00+14:00", "seq:", "seq:-1", "99999", "1" * 30,
@@ -278,6 +280,7 @@ def test_what_names_no_moment_is_refused_with_a_way_out(
     assert "\x1b" not in text
 
 
+@pytest.mark.slow
 def test_it_reads_the_events_of_the_span_and_not_those_before(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[int] = []
     plain: Callable[..., list[Event]] = Lab.events
@@ -331,6 +334,7 @@ def crowded(night: Path) -> Digest:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [40, 80, 120])
 def test_a_screen_is_24_lines_and_says_what_is_left_out(crowded: Digest, columns: int) -> None:
     lines = screen(crowded, columns=columns).split("\n")
@@ -347,6 +351,7 @@ def test_a_screen_is_24_lines_and_says_what_is_left_out(crowded: Digest, columns
         assert "more: perpetual runs" in text
 
 
+@pytest.mark.slow
 def test_nothing_is_left_out_without_a_word(crowded: Digest) -> None:
     """Shown and left out are all that there is."""
     text = screen(crowded)

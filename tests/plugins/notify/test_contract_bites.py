@@ -171,6 +171,7 @@ def _flat(document: object) -> list[object]:
     return [*document.values()] if isinstance(document, dict) else [*document] if isinstance(document, list) else []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
 def test_the_suite_bites(kind: type[Plain]) -> None:
     assert {name for name in NAMES if not holds(name, kind)} == BROKEN[kind]

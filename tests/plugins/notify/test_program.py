@@ -24,6 +24,7 @@ def test_a_program_that_is_not_there_is_named() -> None:
         Program(["no-such-program"]).send(example())
 
 
+@pytest.mark.slow
 def test_what_hangs_is_ended_with_what_it_started(tmp_path: Path) -> None:
     child = tmp_path / "child"
     began_s = time.monotonic()

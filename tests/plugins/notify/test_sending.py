@@ -203,6 +203,7 @@ def test_a_server_that_fails_keeps_the_notice_and_says_so(lab: Lab, web: Web, sa
     assert build_check({}).examine(lab).ok is True
 
 
+@pytest.mark.slow
 def test_a_dead_notifier_delays_no_other(lab: Lab, web: Web) -> None:
     argv = [sys.executable, "-c", "import time; time.sleep(60)"]
     lab.settings.set_config("plugins.notifier.command.argv", json.dumps(argv))
@@ -235,6 +236,7 @@ def sender() -> subprocess.Popen[bytes]:
                             stderr=subprocess.STDOUT)  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_sender_that_is_killed_repeats_the_notice_under_its_id(lab: Lab, web: Web) -> None:
     """The server has accepted the second one, and the sender is killed before it hears of that."""
     set_up(lab, web)
@@ -262,6 +264,7 @@ def test_a_sender_that_is_killed_repeats_the_notice_under_its_id(lab: Lab, web: 
     assert web.got[1].body == web.got[2].body  # word for word
 
 
+@pytest.mark.slow
 def test_two_senders_at_once_send_each_notice_once(lab: Lab, web: Web) -> None:
     set_up(lab, web)
     lab.settings.set_config("plugins.notify.per_hour", "100")
@@ -312,6 +315,7 @@ def companion(project: Path) -> Iterator[Notifications]:
     assert time.monotonic() - began_s < 10
 
 
+@pytest.mark.slow
 def test_the_companion_sends_as_things_happen(lab: Lab, web: Web, companion: Notifications) -> None:
     """Also to a notifier that was configured after it had begun."""
     set_up(lab, web)
@@ -320,6 +324,7 @@ def test_the_companion_sends_as_things_happen(lab: Lab, web: Web, companion: Not
     assert companion.trouble() is None
 
 
+@pytest.mark.slow
 def test_the_companion_goes_on_after_a_failure_and_says_what_is_wrong(
     lab: Lab, web: Web, companion: Notifications
 ) -> None:
@@ -334,6 +339,7 @@ def test_the_companion_goes_on_after_a_failure_and_says_what_is_wrong(
         assert outbox.counts("webhook")[:3] == (0, 1, 0)
 
 
+@pytest.mark.slow
 def test_a_companion_whose_server_hangs_still_leaves(lab: Lab, web: Web, companion: Notifications) -> None:
     set_up(lab, web)
     hung = threading.Event()
@@ -351,6 +357,7 @@ def test_a_companion_whose_server_hangs_still_leaves(lab: Lab, web: Web, compani
 # --- the daemon -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_daemon_says_why_it_stopped_before_it_ends(lab: Lab, web: Web) -> None:
     """Its process ends with the loop; the notice does not wait for the next one."""
     set_up(lab, web)
@@ -361,6 +368,7 @@ def test_the_daemon_says_why_it_stopped_before_it_ends(lab: Lab, web: Web) -> No
     assert titles(web) == ["stopped: nothing is left to run"]
 
 
+@pytest.mark.slow
 def test_a_daemon_whose_server_is_down_leaves_the_notice_for_later(lab: Lab, web: Web) -> None:
     set_up(lab, web)
     web.answer = lambda got: (503, {}, b"")

@@ -75,6 +75,7 @@ def test_slack_gets_plain_text(web: Web) -> None:
     assert len(said["blocks"][1]["text"]["text"]) <= 3000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "kind"),
     [(500, TransientError), (503, TransientError), (429, TransientError), (408, TransientError),
@@ -127,6 +128,7 @@ def test_no_server_is_a_clear_error() -> None:
         Webhook(web.url).send(example())
 
 
+@pytest.mark.slow
 def test_certificates_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     context, trusted = certificate(tmp_path)
     with web_server(context) as web:

@@ -179,6 +179,7 @@ def holds(name: str, thinker: Plain, root: Path) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
 def test_the_suite_bites(kind: type[Plain], tmp_path: Path) -> None:
     failed = set()

@@ -118,6 +118,7 @@ def worked(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", WORKER, *words], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_template_speaks_to_a_server(lab: Lab, clock: Clock, template: Path, server: Server) -> None:
     steps(Thinking(lab, command(template), "command", now=clock), 1)
     assert [one.state for one in thoughts(lab)] == ["used"]
@@ -127,6 +128,7 @@ def test_the_template_speaks_to_a_server(lab: Lab, clock: Clock, template: Path,
     assert state_of(lab, clock())["tokens_today"] == 57
 
 
+@pytest.mark.slow
 def test_a_kill_between_stored_and_used_asks_no_second_time(configured: Path, server: Server) -> None:
     died = worked("die")
     assert died.returncode == -signal.SIGKILL, died.stderr
@@ -141,6 +143,7 @@ def test_a_kill_between_stored_and_used_asks_no_second_time(configured: Path, se
         assert len(lab.records(REPLY).find()) == 2
 
 
+@pytest.mark.slow
 def test_a_server_that_is_down_for_a_while(lab: Lab, clock: Clock, template: Path, server: Server) -> None:
     made = Thinking(lab, command(template), "command", now=clock, draw=lambda: 0.5)
     server.is_down = True
@@ -186,6 +189,7 @@ def test_the_companion_asks_beside_the_loop(configured: Path, server: Server) ->
     assert not problems
 
 
+@pytest.mark.slow
 def test_the_companion_says_that_the_breaker_is_open(configured: Path, server: Server) -> None:
     server.is_down = True
     clock, stop = Clock(), threading.Event()
@@ -279,6 +283,7 @@ def test_its_environment_is_minimal(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert answer(tmp_path, SHOW % "os.getcwd()") == str(tmp_path)
 
 
+@pytest.mark.slow
 def test_it_is_killed_with_what_it_started(tmp_path: Path) -> None:
     import psutil
 

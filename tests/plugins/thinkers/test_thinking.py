@@ -122,6 +122,7 @@ def test_a_variation_is_proposed_in_the_thinkers_name(lab: Lab, thinking: Make) 
         lab.experiments.approve(made.id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -216,6 +217,7 @@ def test_the_same_record_is_asked_about_once(lab: Lab, person: Lab, thinking: Ma
     assert len(thinker.asked) == 2
 
 
+@pytest.mark.slow
 def test_a_free_command_needs_the_option_and_a_person(lab: Lab, person: Lab, thinking: Make, clock: Clock) -> None:
     only_propose(lab)
     switch(lab, "free_commands", "true")
@@ -407,6 +409,7 @@ def test_a_stop_ends_the_question_and_counts_as_no_failure(lab: Lab, thinking: M
 # --- caps -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cap", "value"), [("calls", "1"), ("tokens", "5000"), ("usd", "0.05")])
 def test_a_cap_of_the_day_holds(lab: Lab, person: Lab, thinking: Make, clock: Clock, cap: str, value: str) -> None:
     name = f"max_{cap}_per_day"

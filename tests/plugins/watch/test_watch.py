@@ -167,6 +167,7 @@ def test_an_agent_gets_one_frame_inside_a_fence(
 # --- on a terminal ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_follows_the_record_and_gives_the_terminal_back(lab: Lab, project: Path) -> None:
     with on_screen(project, "watch") as screen:
         screen.until(lambda text: "q quit" in text)
@@ -187,6 +188,7 @@ def test_it_follows_the_record_and_gives_the_terminal_back(lab: Lab, project: Pa
         assert screen.before.strip() == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 0)])
 def test_a_signal_gives_the_terminal_back(lab: Lab, project: Path, sent: signal.Signals, code: int) -> None:
     with on_screen(project, "watch") as screen:
@@ -197,6 +199,7 @@ def test_a_signal_gives_the_terminal_back(lab: Lab, project: Path, sent: signal.
         assert "Traceback" not in screen.before
 
 
+@pytest.mark.slow
 def test_it_gives_the_terminal_back_while_it_is_stopped(lab: Lab, project: Path) -> None:
     with on_screen(project, "watch") as screen:
         screen.until(lambda text: "q quit" in text)
@@ -212,6 +215,7 @@ def test_it_gives_the_terminal_back_while_it_is_stopped(lab: Lab, project: Path)
         assert screen.ends() == 0
 
 
+@pytest.mark.slow
 def test_names_of_others_reach_no_terminal_as_sequences(lab: Lab, project: Path) -> None:
     """The screen of the tests fails at every sequence that the view itself does not use."""
     lab.hypotheses.add(HOSTILE)
@@ -229,6 +233,7 @@ def test_names_of_others_reach_no_terminal_as_sequences(lab: Lab, project: Path)
         assert screen.ends() == 0
 
 
+@pytest.mark.slow
 def test_a_person_approves_what_was_shown_whole(lab: Lab, project: Path) -> None:
     lab.experiments.propose(command="echo first " + "x" * 3000 + " LAST", title="long one")
     lab.experiments.propose(command="echo second", title="short one")
@@ -267,6 +272,7 @@ def test_what_changed_while_it_was_shown_is_not_approved(lab: Lab, project: Path
         assert lab.experiments.get("e1").status == "proposed"
 
 
+@pytest.mark.slow
 def test_a_person_ends_a_run_and_pauses_the_queue(lab: Lab, project: Path) -> None:
     (project / "steps.py").write_text(STEPS)
     id = started(lab, f"{sys.executable} steps.py", metric="acc", direction="max")
@@ -289,6 +295,7 @@ def test_a_person_ends_a_run_and_pauses_the_queue(lab: Lab, project: Path) -> No
         screen.until(lambda text: "nothing waits for approval" in text)
 
 
+@pytest.mark.slow
 def test_idle_it_costs_next_to_nothing(lab: Lab, project: Path) -> None:
     """Nothing changes, so nothing is drawn, and the processor has nothing to do."""
     with on_screen(project, "watch") as screen:
@@ -308,6 +315,7 @@ def test_idle_it_costs_next_to_nothing(lab: Lab, project: Path) -> None:
         assert used_s() - before < 0.3
 
 
+@pytest.mark.slow
 def test_a_held_project_says_why_a_key_does_nothing(lab: Lab, project: Path, tmp_path: Path) -> None:
     lab.experiments.propose(command="echo x", title="waits")
     with on_screen(project, "watch", variables={"PERPETUAL_STATE_DIR": str(tmp_path / "other")}) as screen:
@@ -319,6 +327,7 @@ def test_a_held_project_says_why_a_key_does_nothing(lab: Lab, project: Path, tmp
         assert screen.ends() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variables", [{"TERM": "dumb"}, {"PERPETUAL_PLAIN": "1"}, {"CLAUDECODE": "1"}])
 def test_a_terminal_that_is_not_drawn_on_gets_one_frame(lab: Lab, project: Path, variables: dict[str, str]) -> None:
     lab.hypotheses.add("wider is better")
@@ -328,6 +337,7 @@ def test_a_terminal_that_is_not_drawn_on_gets_one_frame(lab: Lab, project: Path,
         assert "1049" not in screen.modes
 
 
+@pytest.mark.slow
 def test_a_terminal_that_goes_away_ends_it(lab: Lab, project: Path) -> None:
     with on_screen(project, "watch") as screen:
         screen.until(lambda text: "q quit" in text)
