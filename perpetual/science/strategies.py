@@ -4,7 +4,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perpetual_scorers.proposing.strategies import *  # noqa: F403
+    from perpetual_scorers.proposing.strategies import *  # noqa: F403 - the module itself, for type checkers alone
 else:
     from perpetual.science import of_plugin
 

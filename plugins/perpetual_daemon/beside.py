@@ -101,6 +101,7 @@ class Beside:
                     failed.pop(name, None)
                     part.run(lab, stop)
                 return  # it has nothing more to do
+            # A KeyboardInterrupt that the companion itself raises too, or its thread would end without a word.
             except BaseException as problem:  # noqa: BLE001 - the loop goes on without it
                 failed[name] = f"{type(problem).__name__}: {problem}"
                 wait_s = _FIRST_RETRY_S if time.monotonic() - began > _LONGEST_RETRY_S else wait_s

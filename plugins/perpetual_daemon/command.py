@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perpetual.api import CliContext, Conflict, OpenGroup, UsageError, json_option, pass_cli, printable
+from perpetual.api import CliContext, Conflict, OpenGroup, PerpetualError, UsageError, json_option, pass_cli, printable
 from perpetual.loop import EXITS, Cycle
 from perpetual.toolkit import confined
 from perpetual.toolkit.units import counted, iso, seconds_of, shown_hours, shown_time
@@ -166,6 +166,9 @@ def _detach(cli: CliContext, words: list[str]) -> int:
         if services.status(NAME)["state"] not in ("starting", "running"):
             break  # it had nothing to do, or could not start: the status says which
         time.sleep(0.05)
+    keeper = services.status(NAME)
+    if keeper["state"] == "failed":
+        raise PerpetualError(f"the daemon did not start: {keeper['reason']}", hint="perpetual daemon logs")
     _show_status(cli)
     return 0
 

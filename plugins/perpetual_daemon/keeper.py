@@ -27,6 +27,7 @@ __all__ = ["ARGUMENTS", "NAME", "Keeper", "arguments", "build", "reasoned"]
 
 NAME = "daemon-keeper"
 ARGUMENTS = "PERPETUAL_DAEMON_ARGUMENTS"  # a JSON list: what the daemon's command line is to hold
+_SAFE = "--safe"  # an option of the program, which stands before the command
 _USUAL = '["--stay"]'
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 60.0
 _WELL_S = 60.0  # a daemon that ran so long had not failed to start
@@ -86,7 +87,9 @@ class Keeper(Service):
         return Finding(self._is_well, self._said, None if self._is_well else "perpetual daemon logs")
 
     def _start(self, lab: Lab) -> subprocess.Popen[bytes]:
-        words = [sys.executable, "-P", "-m", "perpetual", "--project", str(lab.root), "daemon", "--json", *self._words]
+        safe = [word for word in self._words if word == _SAFE]
+        own = [word for word in self._words if word != _SAFE]
+        words = [sys.executable, "-P", "-m", "perpetual", "--project", str(lab.root), *safe, "daemon", "--json", *own]
         return subprocess.Popen(words, cwd=lab.root, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                 start_new_session=True)  # fmt: skip
 

@@ -88,7 +88,7 @@ def test_a_pid_that_lives_again_keeps_no_other_away(project: Path) -> None:
 
 @pytest.mark.slow
 def test_eight_at_once_are_one(project: Path) -> None:
-    """Whoever comes first turns the loop; the others end with 6 at once."""
+    """The first daemon turns the loop; each later one ends with exit status 6 at once."""
     words = [*COMMAND, "--project", str(project), "daemon", "--stay", "--json"]
     processes = [
         subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

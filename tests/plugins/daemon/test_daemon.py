@@ -222,6 +222,17 @@ def test_a_detached_one_is_started_again_after_a_crash(lab: Lab) -> None:
     assert [run.status for run in lab.runs.list().items] == ["running"]
 
 
+@pytest.mark.slow
+def test_a_detached_one_keeps_the_options_of_the_program(lab: Lab) -> None:
+    """`--safe` stands before the command, in the process that the keeper starts too."""
+    done = subprocess.run([*WORDS[:-1], "--safe", "daemon", "--detach", "--stay", "--json"], capture_output=True,
+                          text=True, timeout=LONG_S, check=False)  # fmt: skip
+    try:
+        assert (done.returncode, json.loads(done.stdout)["state"]) == (0, "running"), done.stdout
+    finally:
+        _run_sub("stop")
+
+
 def _run_sub(*words: str) -> tuple[int, list[dict[str, Any]], str]:
     command = [*WORDS, words[0], "--json", *words[1:]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LONG_S, check=False)

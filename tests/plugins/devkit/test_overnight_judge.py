@@ -159,7 +159,7 @@ def _campaign(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_real_record_is_read_and_its_doctored_rows_are_found(tmp_path: Path) -> None:
-    """What stands in the record and in the folders of runs reaches the judge."""
+    """The judge reads the record and the folders of runs."""
     folder = tmp_path / "campaign"
     _campaign(folder)
     reference = read(folder)

@@ -141,7 +141,7 @@ class TestDesktop(NotifierContract):
         assert shown() == [["--app-name=perpetual", "--", "perpetual a lab", text]]
 
     def test_hostile_text_is_shown_as_text(self, notifier: Notifier, shown: Callable[[], list[list[str]]]) -> None:
-        """No option of the program, no markup, and no more than a desktop shows."""
+        """A hostile text becomes no option of the program and no markup, and is cut to what a desktop shows."""
         notifier.send(hostile())
         ((_, dashes, title, text),) = shown()
         assert dashes == "--"

@@ -420,7 +420,7 @@ def test_a_fold_keeps_its_id_when_it_is_sent_again(lab: Lab) -> None:
     stop(lab, "c")
     kept.problem = None
     sent(lab, kept, now_s=1020.0, per_hour=1)
-    assert kept.titles == ["2 notices"]  # it may have arrived: it grows no more
+    assert kept.titles == ["2 notices"]  # the first notice may have arrived, so no event is added to it
     assert kept.seen[0].text.split("\n")[0].endswith("stopped: a")
     sent(lab, kept, now_s=1000.0 + 3700, per_hour=1)
     assert kept.titles[1:] == ["stopped: c"]

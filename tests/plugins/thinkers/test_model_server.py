@@ -44,7 +44,7 @@ with Lab.open() as lab:
 
 
 class Server(ThreadingHTTPServer):
-    """A model server: counts the requests by their id, and fails where it is told `down`."""
+    """Serves as a model: counts requests by their id, and fails while `is_down` is set."""
 
     daemon_threads = True
 
