@@ -427,7 +427,11 @@ class Campaigns:
             stage = Stage(round=round, kind=kind, base=base, commit=commit, best_arm=best.id, arm=arm.id,
                           hypothesis=claim.id)  # fmt: skip
             others = [one for one in self._stages(candidate) if (one["round"], one["kind"]) != (round, kind)]
-            return self._change(candidate, state=kind, base=base, commit=commit, round=round, stages=[*others, stage])
+            made = self._change(candidate, state=kind, base=base, commit=commit, round=round, stages=[*others, stage])
+            # With the proposal: a daemon that saw it alone would end, since a person had to approve it.
+            if not self._lab.settings.withholds and self._is_let(campaign, made):
+                self._lab.experiments.approve_all([best.id, arm.id])
+            return made
 
     def _hypothesis(
         self, campaign: Record, candidate: Record | None, kind: str, baseline: str | None, *, key: str | None = None
@@ -689,7 +693,10 @@ class Campaigns:
 
     def get(self, id: str) -> Record:
         """Returns a candidate; raises NotFound."""
-        return self._candidates.get(id)
+        try:
+            return self._candidates.get(id)
+        except NotFound:
+            raise NotFound(f"there is no candidate {line(id)}", hint="perpetual campaign list") from None
 
     def all(self) -> list[Record]:
         """Returns every campaign, oldest first."""
