@@ -52,7 +52,9 @@ class Screen:
 
     def read(self, wait_s: float = 0.0) -> bytes:
         """Takes what the program has written."""
-        if not select.select([self._leader], [], [], wait_s)[0]:
+        poller = select.poll()  # select(2) takes no descriptor above 1,023, which a long session of tests reaches
+        poller.register(self._leader, select.POLLIN)
+        if not poller.poll(wait_s * 1000.0):
             return b""
         try:
             data = os.read(self._leader, 65536)
