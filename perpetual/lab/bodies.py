@@ -253,6 +253,16 @@ class ArtifactBody(TypedDict):
     sha256: str | None
 
 
+class StoppedBody(TypedDict):
+    """Why and where a run was stopped early; `at_step` is where complete runs of both arms had stood at its step."""
+
+    by: str
+    why: str
+    step: float
+    value: float
+    at_step: dict[str, float]
+
+
 class RunBody(TypedDict):
     """A row of the kind `run`."""
 
@@ -308,6 +318,7 @@ class RunBody(TypedDict):
     grace_s: NotRequired[float]
     cancel_grace_s: NotRequired[float]
     cancelled_by: NotRequired[str]
+    stopped: NotRequired[StoppedBody]
     on_overrun: NotRequired[str]
     analysed: NotRequired[bool]
     analysis: NotRequired[list[str]]
@@ -405,6 +416,9 @@ class Model(TypedDict, total=False):
     luck: float | None
     lost: list[float | None]
     baseline_lost: list[float | None]
+    stopped: list[tuple[int, float]]
+    rung: list[tuple[int, float]]
+    baseline_rung: list[tuple[int, float]]
     equal: str
     baseline_equal: str
     share: float

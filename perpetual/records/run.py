@@ -58,4 +58,5 @@ class Run(Shown):
     pending: bool = False  # launching, and in the queue of its scheduler's engine, whose words are the reason
     artifacts: tuple[Json, ...] = ()  # {path, size_bytes, sha256} of the files that it left to keep
     needs: tuple[Json, ...] = ()  # {artifact, run_id, size_bytes, sha256} of files of other runs that it started from
+    stopped: Json | None = None  # {by, why, step, value, at_step} of one that was stopped early
     isolated: str | None = None  # the copy of the code that it runs in; afterwards what it has left there

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from perpetual.science.evalues import Arm, Statistic, arm, either, half_width, log_e, paired, two_arms, winsorised
 from perpetual.science.intervals import Interval
 from perpetual.science.rates import MOST_TRIALS, Count, log_e_above, rate_interval
+from perpetual.science.stopped import filled
 
 if TYPE_CHECKING:
     Design = Mapping[str, Any]
@@ -55,6 +56,7 @@ class _Arms(NamedTuple):
     base_seeds: list[object]
     tamed: tuple[_Arms, int] | None = None  # without its outliers, and how many there were, once that is known
     lost_pairs: tuple[tuple[float, float], ...] = ()  # each lost run with the mean of the other arm
+    beside: tuple[tuple[float, float], ...] = ()  # variances of the claim's mean for runs stopped early, with their df
 
 
 class _Terms(NamedTuple):
@@ -102,15 +104,17 @@ def weigh_designs(
         base,
         [*(first.get("baseline_seeds") or [None] * len(base))],
     )
+    n = sum(len(own) for own in arms.own)
+    arms, unknown = _with_stopped(arms, designs)
     arms = arms._replace(tamed=_tamed(arms))
     up, down = _boundaries(designs, first)
     lost = [value for each in designs for value in _numbers(each, "lost")], _numbers(first, "baseline_lost")
+    lost[0].extend([None] * unknown)
     sign = -1.0 if gap < 0 else 1.0
     support, refute = free, unheld = _both_ways(arms, settings, sign, up, down, lost)
     if lost[0] or lost[1]:
         free, unheld = _both_ways(arms, settings, sign, up, down, ([], []))
     tamed, moved = _tamed(arms)
-    n = sum(len(own) for own in arms.own)
     return Said(support, refute, n, moved, *_effect(tamed, settings), (free - support, unheld - refute))
 
 
@@ -182,6 +186,35 @@ def _worst(arms: _Arms, settings: _Terms, sign: float, edges: Sequence[float], l
     return min(found, _reading(arms, settings, sign, edges, lost))
 
 
+def _with_stopped(arms: _Arms, designs: Sequence[Design]) -> tuple[_Arms, int]:
+    """Returns the arms with what stands for a claim's runs that were stopped early, see `perpetual.science.stopped`.
+
+    Also of how many nothing can be said, since too few are complete: they are lost.
+    """
+    if not any(design.get("stopped") for design in designs):
+        return arms, 0
+    unknown = 0
+    others = _at_rung(designs[0], "baseline_rung", arms.base_seeds, arms.base)
+    own, seeds, found = [*arms.own], [*arms.seeds], []
+    for place, design in enumerate(designs):
+        stopped = [(seed, _finite(value, "stopped")) for seed, value in design.get("stopped") or ()]
+        complete = _at_rung(design, "rung", seeds[place], own[place])
+        put = filled(complete, [value for _, value in stopped], others, n=len(own[place]) + len(stopped))
+        if put is not None:
+            own[place], seeds[place] = [*own[place], *put.values], [*seeds[place], *(seed for seed, _ in stopped)]
+            found.append((place, put))
+        unknown += len(stopped) if put is None else 0
+    n = sum(len(values) for values in own)
+    beside = tuple((put.v * (len(own[place]) / n) ** 2, put.nu) for place, put in found)
+    return arms._replace(own=own, seeds=seeds, beside=beside), unknown
+
+
+def _at_rung(design: Design, key: str, seeds: Sequence[object], values: Sequence[float]) -> list[tuple[float, float]]:
+    """Returns the value at the rung and the last one of each run of which both are known."""
+    rung = {seed: _finite(value, key) for seed, value in design.get(key) or ()}
+    return [(rung[seed], value) for seed, value in zip(seeds, values, strict=True) if seed in rung]
+
+
 def _imputed(arms: _Arms, sign: float, lost: _Lost) -> _Arms:
     """Returns the arms with each lost run at the worst value seen."""
     own_lost, base_lost = lost
@@ -202,6 +235,7 @@ def _imputed(arms: _Arms, sign: float, lost: _Lost) -> _Arms:
         base,
         arms.base_seeds + [None] * (len(base) - len(arms.base)),
         lost_pairs=(*pairs, *((middle, value) for value in base[len(arms.base) :])),
+        beside=arms.beside,
     )
 
 
@@ -228,14 +262,14 @@ def _log_e(arms: _Arms, settings: _Terms, sign: float, edges: Sequence[float]) -
     pairs, covariance = _pairs(arms, own, sign)
     alone = log_e(
         two_arms(own, base, seeds=arms.seeds, typed_n=settings.typed_n, tau=settings.tau, luck=settings.luck,
-                 covariance=covariance, pairs=len(pairs), is_factor=settings.is_factor),
+                 covariance=covariance, pairs=len(pairs), is_factor=settings.is_factor, beside=arms.beside),
         planned=settings.planned,
     )  # fmt: skip
     if not settings.is_paired or len(pairs) < 2:
         return alone
     # A run that is lost is a pair that is lost, whichever seed it had.
     pairs = [*pairs, *(sign * (mine - edges[0] - theirs) for mine, theirs in arms.lost_pairs)]
-    together = paired(pairs, tau=_tau_of_mean(settings.tau, own), luck=settings.luck)
+    together = paired(pairs, tau=_tau_of_mean(settings.tau, own), luck=settings.luck, beside=arms.beside)
     # A fixed mean of the two, which is an e-value; the better of them would not be one.
     return either(alone, log_e(together, planned=settings.planned))
 
@@ -272,10 +306,10 @@ def _effect(arms: _Arms, settings: _Terms) -> tuple[float | None, float | None, 
     value = math.fsum(values) / len(values) - (base.mean if base else 0.0)
     pairs, covariance = _pairs(arms, arms.own, 1.0)
     alone = two_arms(arms.own, base, seeds=arms.seeds, typed_n=settings.typed_n, tau=settings.tau, luck=settings.luck,
-                     covariance=covariance, pairs=len(pairs))  # fmt: skip
+                     covariance=covariance, pairs=len(pairs), beside=arms.beside)  # fmt: skip
     if not settings.is_paired or len(pairs) < 2:
         return (value, *_around(value, alone, 0.05), alone)
-    together = paired(pairs, tau=_tau_of_mean(settings.tau, arms.own), luck=settings.luck)
+    together = paired(pairs, tau=_tau_of_mean(settings.tau, arms.own), luck=settings.luck, beside=arms.beside)
     if together is None:  # the pairs do not differ among each other, and show no noise
         return (value, *_around(value, alone, 0.05), alone)
     own = math.fsum(pairs) / len(pairs)
@@ -353,6 +387,7 @@ def effect_interval(
     typed_n: float | None = None,
     is_rate: bool = False,
     planned: float | None = None,
+    stopped: Design | None = None,
 ) -> tuple[Interval, str, float | None]:
     """Returns the effect of one design with its confidence sequence, how that was made, and the effect shrunk.
 
@@ -364,6 +399,7 @@ def effect_interval(
         typed_n: runs, or trials, that a number was measured with.
         is_rate: whether values are successes.
         planned: the effect that was planned for, by which it is shrunk.
+        stopped: `stopped`, `rung` and `baseline_rung` of a design some of whose runs were stopped early.
     """
     n, values = len(own), [value for _, value in own]
     against = [] if isinstance(baseline, float | int) else [value for _, value in baseline]
@@ -375,7 +411,7 @@ def effect_interval(
     if len({*values}) == 1 and n > 1:
         return Interval(n, values[0] - mean, 0.0, None, None, 0.0), "every run measured the same, no interval", None
     seeds = [] if isinstance(baseline, float | int) else [seed for seed, _ in baseline]
-    arms = _Arms([values], [[seed for seed, _ in own]], against, seeds)
+    arms, _ = _with_stopped(_Arms([values], [[seed for seed, _ in own]], against, seeds), [stopped or {}])
     tamed, moved = _tamed(arms)
     settings = _Terms(tau, luck, typed_n, bool(against), None, None)
     if not against:
@@ -388,6 +424,8 @@ def effect_interval(
     how = "from a constant" if not against else "of both arms"
     if len(_pairs(tamed, tamed.own, 1.0)[0]) > 1:
         how = "of both arms and of their pairs by seed"
+    if arms.beside:
+        how += f", with {len(arms.own[0]) - n} stopped early"
     how = f"95 % at every look, {how}" + (f"; {moved} outlier moved" if moved else "")
     return interval, how, shrunk(value, found, planned)
 

@@ -192,6 +192,7 @@ def two_arms(
     covariance: float = 0.0,
     pairs: int = 0,
     is_factor: bool = False,
+    beside: Sequence[tuple[float, float]] = (),
 ) -> Statistic | None:
     """Returns the statistic of the designs that share one baseline, as one arm against it; None where it is mute.
 
@@ -211,6 +212,7 @@ def two_arms(
         is_factor: whether the e-value is to be multiplied with others. Then each arm has its own variance, and t the
             fewer degrees of freedom: it is never wider than Student's with as many (Mickey and Brown 1966, Annals of
             Mathematical Statistics 37). e was 0.4 to 1.0 on average in arms of 2 to 8 runs, one up to 8 times as noisy.
+        beside: further variances of the mean with their degrees of freedom, see `perpetual.science.stopped`.
     """
     values = [value for design in own for value in design]
     n = len(values)
@@ -225,7 +227,8 @@ def two_arms(
     if baseline is None or baseline.n < 2 or baseline.ss <= 0:  # runs that measured the same are one run, seen again
         others, against = (typed_n, 0.0) if baseline is None else (1.0, baseline.mean)
         v_random = v_own * (1 + runs / others) if others else v_own
-        return _statistic(mean - against, [(v_random, nu_own)], fixed, 1 / (1 / runs + (1 / others if others else 0.0)))
+        effective = 1 / (1 / runs + (1 / others if others else 0.0))
+        return _statistic(mean - against, [(v_random, nu_own), *beside], fixed, effective)
     nu_base = baseline.n - 1.0
     own_var, base_var = v_own * runs, baseline.ss / nu_base
     pooled = (own_var * nu_own + baseline.ss) / (nu_own + nu_base)
@@ -238,6 +241,7 @@ def two_arms(
     else:
         shares = [(pooled / runs, _borrowed(nu_own, nu_base)), (base_var / baseline.n, nu_base)]
     # Effects are counted in units of the larger noise, so that runs of the less noisy arm do not count as its runs.
+    shares = [*shares, *beside]
     v_random = math.fsum(v for v, _ in shares)
     found = _statistic(mean - baseline.mean, shares, fixed, max(own_var, base_var) / v_random if v_random > 0 else 0.0)
     if found is not None and is_factor:
@@ -293,12 +297,14 @@ def _statistic(
     return Statistic(effect, random, nu, effective, fixed)
 
 
-def paired(pairs: Sequence[float], *, tau: float = 0.0, luck: float = 0.0) -> Statistic | None:
+def paired(
+    pairs: Sequence[float], *, tau: float = 0.0, luck: float = 0.0, beside: Sequence[tuple[float, float]] = ()
+) -> Statistic | None:
     """Returns the statistic of differences on shared seeds, one a seed."""
     if len(pairs) < 2:
         return None
     n, mean, ss = arm(pairs)
-    return _statistic(mean, [(ss / (n - 1) / n, n - 1.0)], tau * tau + luck * luck, n)
+    return _statistic(mean, [(ss / (n - 1) / n, n - 1.0), *beside], tau * tau + luck * luck, n)
 
 
 def half_width(found: Statistic | None, alpha: float = 0.05) -> float | None:

@@ -54,6 +54,8 @@ class _Run(NamedTuple):
     items: list[float] | None
     status: str
     by: str | None
+    rung: float | None = None
+    is_stopped: bool = False
 
 
 def judge(
@@ -68,7 +70,8 @@ def judge(
             or "exit:CODE", see `stopped_by_rule`; a run that it ended counts at its last value.
         baseline: a number, {"value", "n"}, or a list of runs; for several designs one for all, or a list of them.
         runs: {"seed", "value", "status", "by", "order", "code", "data", "environment", "items", "last_value",
-            "exit_code"}.
+            "exit_code", "stopped", "rung"}. "stopped": whether a claim's run was stopped early; "rung": where its
+            curve stood then, and where those of complete runs had stood.
         config: as for `confidence`; the methodology's thresholds and `min_replicates` by their own names too.
 
     Raises:
@@ -257,7 +260,7 @@ def _read(run: object, sign: float, kind: str) -> _Run:
     seen = sign * value if status == "done" and value is not None else None
     if kind == "binary" and seen is not None and sign < 0:
         seen += 1.0  # a failure is what is to become more frequent
-    last = _number(run, "last_value")
+    last, rung = _number(run, "last_value"), _number(run, "rung")
     return _Run(
         seen,
         None if last is None else sign * last,
@@ -266,6 +269,8 @@ def _read(run: object, sign: float, kind: str) -> _Run:
         scores,
         status,
         run.get("by"),
+        None if rung is None else sign * rung,
+        bool(run.get("stopped")) and status != "done" and rung is not None and run.get("seed") is not None,
     )
 
 
@@ -306,7 +311,17 @@ def _number(run: Mapping[str, object], key: str) -> float | None:
 def _lost(runs: Sequence[_Run]) -> list[float | None]:
     """Returns the last values of runs that gave none, but for those whose seed was run again and gave one."""
     again = {run.seed for run in runs if run.value is not None and run.seed is not None}
-    return [run.last for run in runs if run.value is None and run.seed not in again]
+    return [run.last for run in runs if run.value is None and run.seed not in again and not run.is_stopped]
+
+
+def _rungs(runs: Sequence[_Run], mean: float, *, is_stopped: bool = False) -> list[tuple[object, float]]:
+    """Returns seed and value at the rung over a mean, of runs that were stopped there or of those that gave a value."""
+    again = {run.seed for run in runs if run.value is not None} if is_stopped else set()
+    return [
+        (run.seed, run.rung - mean)
+        for run in runs
+        if run.rung is not None and run.seed not in again and (run.is_stopped if is_stopped else run.value is not None)
+    ]
 
 
 def _seed(seed: object) -> str | None:
@@ -321,7 +336,7 @@ def _seed(seed: object) -> str | None:
 def _cautions_of_runs(own: Sequence[_Run], others: Sequence[_Run] | None, kind: str) -> list[str]:
     """Returns the codes of what no weight can say of the runs of both arms."""
     found, everything = [], [*own, *(others or ())]
-    ended = [run for run in everything if run.value is None]
+    ended = [run for run in everything if run.value is None and not run.is_stopped]
     if any(run.status == "killed" and run.by is not None for run in ended):
         found.append("killed_runs")
     if ended:
@@ -403,6 +418,9 @@ def _design(
         "paired": claim.get("paired") is not False and bool(base),
         "lost": [None if last is None else last - mean for last in lost],
     }
+    if any(run.is_stopped for run in own):
+        design["stopped"] = _rungs(own, mean, is_stopped=True)
+        design |= {"rung": _rungs(own, mean), "baseline_rung": _rungs(others, mean)}
     if mde is not None:
         design |= {"mu1": mde, "mu0": 0.0, "null": mde if what == "at_least" else 0.0}
     if claim.get("tau") is not None:

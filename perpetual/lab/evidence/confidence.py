@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from perpetual.lab.context import Context
+from perpetual.lab.evidence.early import early_of
 from perpetual.lab.evidence.effects import effect_of, headline
 from perpetual.lab.evidence.guards import guarded
 from perpetual.lab.evidence.stale import Comparison, baseline_values, comparisons, parts_of, root_of, sentences
@@ -86,7 +87,7 @@ def oriented(
     if design["kind"] == "binary":
         return _rate_model(design, baseline, rows, sign, lost)
     sampled = [*baseline.values()] if isinstance(baseline, dict) else []
-    mean = math.fsum(sampled) / len(sampled) if isinstance(baseline, dict) else baseline
+    mean = _mean(baseline)
     noise, mde = design["noise"] or None, design["mde"]  # a noise of 0, which older designs may hold, declares nothing
     model: Model = {
         "model": "any" if design["claim"] == "any" or mde is None else "gaussian",
@@ -183,7 +184,8 @@ def designs_of(
         compared = [each for each in comparisons(ctx, first.body["design"], standing) if each.counts]
         metric = first.body["design"]["metric"]
         sources = [id for item in group.members if item.id not in mute for id in sources_of(ctx, item)]
-        lost = lost_values(ctx, sources, metric)
+        early = early_of(ctx, sources, first.body["design"], compared)
+        lost = lost_values(ctx, sources, metric, early.runs if early is not None else ())
         baseline_lost = lost_values(ctx, parts_of(ctx, first.body["design"]), metric)
         for place, each in enumerate(compared):
             seen = oriented(
@@ -195,6 +197,8 @@ def designs_of(
                 continue
             id = first.id if not place else f"{first.id}/{place + 1}"  # another version is a sample of its own
             designs[id] = seen[0] | _equal_values(ctx, first.body["design"], each)
+            if early is not None:
+                designs[id] |= early.over(_mean(each.baseline))
             if len(compared) > 1:
                 # Their mean, not their product: an edit would else give one implementation's luck a second say. A
                 # product that is an e-value at every look stays one under a root.
@@ -210,6 +214,12 @@ def designs_of(
                 ready += own_rows
     ready.sort(key=lambda row: row["no"])
     return designs, ready, sorts
+
+
+def _mean(baseline: dict[int, float] | float | None) -> float:
+    if isinstance(baseline, dict):
+        return math.fsum(baseline.values()) / len(baseline)
+    return baseline or 0.0
 
 
 def _runs_of(ctx: Context, rows: Iterable[FoldRow]) -> list[RunRow]:
@@ -250,7 +260,8 @@ def effects_of(ctx: Context, hypothesis_id: str, rows: Sequence[FoldRow] | None 
         own = [row for row in group.counting if pools_with(_design_of(group, row), design)]
         compared = [each for each in comparisons(ctx, design, own) if each.counts] if own else []
         members = [group.first.id, *(item.id for item in group.members if item.id != group.first.id)]
-        effect = effect_of(design, members, compared, partial(_luck_of, ctx))
+        sources = [id for item in group.members for id in sources_of(ctx, item)]
+        effect = effect_of(design, members, compared, partial(_luck_of, ctx), early_of(ctx, sources, design, compared))
         if effect is not None:
             found[group.first.id] = effect
     return found

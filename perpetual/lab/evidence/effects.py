@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from perpetual.lab.evidence.early import Early
 from perpetual.lab.evidence.stale import Comparison
 from perpetual.science.designs import effect_interval
 from perpetual.science.rates import luck_of_rate
@@ -26,6 +27,7 @@ def effect_of(
     members: Sequence[str],
     compared: Sequence[Comparison],
     luck_of: Callable[[Comparison], float | None],
+    early: Early | None = None,
 ) -> Effect | None:
     """Returns the effect of the version that has most rows, positive where it is better; None without a baseline.
 
@@ -33,6 +35,7 @@ def effect_of(
         members: the experiments whose runs are pooled, the one whose prediction holds first.
         compared: the design's comparisons that count, of rows that stand.
         luck_of: the sd that test items give a comparison by their scores; None where there are none.
+        early: its runs that were stopped early.
     """
     each = max(compared, key=lambda each: len(each.rows), default=None)
     if each is None or each.baseline is None or each.baseline == {}:
@@ -62,6 +65,7 @@ def effect_of(
         typed_n=design.get("baseline_runs"),
         is_rate=is_rate,
         planned=design["mde"],
+        stopped=None if early is None else early.over(0.0),
     )
     return {
         "value": interval.mean,

@@ -7,10 +7,11 @@ it is evidence, and each of it can make evidence look better than it is. Folded 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from perpetual.lab.context import Context
+from perpetual.lab.evidence.early import stopped_runs
 from perpetual.lab.evidence.stale import parts_of
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, HypothesisRow, RunRow
 from perpetual.lab.ledger.experiments import ExperimentRecords, design_key, sources_of
@@ -42,7 +43,9 @@ def cautions(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -
     ]
     ended = {item.id: [run for id in sources_of(ctx, item) for run in _ended(ctx, id)] for item in claims}
     tried = [item for item in claims if ended[item.id]]
-    found = _left_out([run for runs in ended.values() for run in runs], measured, "runs")
+    early = {run.id: run for item in claims for run in stopped_runs(ctx, sources_of(ctx, item))}
+    found = _left_out([run for runs in ended.values() for run in runs if run.id not in early], measured, "runs")
+    found += _stopped([*early.values()])
     found += _of_baselines(ctx, tried)
     found += _killed(_killed_by_agents(ctx, hypothesis.id))
     weighed = [item for item in tried if any(run.id in measured for run in ended[item.id])]
@@ -103,6 +106,17 @@ def _killed(killed: Sequence[tuple[RunRow, str]]) -> list[str]:
     return [
         f"killed_runs: {_named([run.id for run, _ in killed])} {'were' if len(killed) > 1 else 'was'} killed by "
         f"{_named(by)} after {_named(metrics)} was printed: counted at the worst value seen"
+    ]
+
+
+def _stopped(runs: Sequence[RunRow]) -> list[str]:
+    """Returns what is said of runs that were stopped early."""
+    if not runs:
+        return []
+    step, by = runs[0].body["stopped"]["step"], sorted({run.body["stopped"]["by"] for run in runs})
+    return [
+        f"stopped_runs: {_named([run.id for run in runs])} {'were' if len(runs) > 1 else 'was'} stopped early by "
+        f"{_named(by)}: what complete runs did after step {step:.10g} stands for their last values"
     ]
 
 
@@ -193,10 +207,15 @@ def _shared_baselines(weighed: Sequence[ExperimentRow]) -> list[str]:
     ]
 
 
-def lost_values(ctx: Context, experiment_ids: Sequence[str], metric: str | None) -> list[float | None]:
+def lost_values(
+    ctx: Context, experiment_ids: Sequence[str], metric: str | None, stopped: Collection[str] = ()
+) -> list[float | None]:
     """Returns, for each replicate that ended without a result, the last value that it had shown, or None.
 
     A replicate that was run again and gave one is not lost, and neither is one whose run goes on.
+
+    Args:
+        stopped: runs that count otherwise, since they were stopped early.
     """
     found: list[float | None] = []
     for id in experiment_ids:
@@ -207,6 +226,8 @@ def lost_values(ctx: Context, experiment_ids: Sequence[str], metric: str | None)
             ended = [run for run in runs if run.body["status"] in ENDED and run.body["started_at"] is not None]
             has_value = any(run.body["status"] == "done" and run.body["metrics"].get(metric or "") is not None
                             for run in ended)  # fmt: skip
+            if any(run.id in stopped for run in ended):
+                continue
             if ended and not has_value and all(run.body["status"] in ENDED for run in runs):
                 found.append(ended[-1].body["metrics"].get(metric or ""))
     return found

@@ -298,3 +298,19 @@ class Runs(Paged[Run]):
         from perpetual.lab.runs import cancel
 
         return from_json(Run, cancel.kill(self._ctx, run_id, grace_s=grace_s).body)
+
+    def stop_early(self, run_id: str, *, step: float, by: str, why: str) -> Run:
+        """Ends a run whose metric has been logged up to a step; it counts by where its curve stood there.
+
+        Args:
+            step: of the metric's axis; the same for all runs of a claim.
+            by: what decides it, from the curve up to that step and from earlier runs alone.
+            why: in one line.
+
+        Raises:
+            Conflict: if it has ended, or too few runs of its claim are complete.
+            UsageError: if its metric has no value at that step, or is none that a curve can stand for.
+        """
+        from perpetual.lab.runs import stop_early
+
+        return from_json(Run, stop_early.stop_early(self._ctx, run_id, step=step, by=by, why=why).body)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from perpetual.errors import Conflict, CorruptData, PerpetualError, TransientError
+from perpetual.lab.bodies import StoppedBody
 from perpetual.lab.context import Context
 from perpetual.lab.engines.sight import leftovers, scheduler_for, sight
 from perpetual.lab.kinds import RUN, RunRow
@@ -20,20 +21,30 @@ __all__ = ["kill"]
 _LAUNCH_TURN_S = 0.05  # poll interval of `kill` while the run is still launching
 
 
-def kill(ctx: Context, run_id: str, *, grace_s: float | None = None, wait_s: float = 5.0) -> RunRow:
+def kill(
+    ctx: Context,
+    run_id: str,
+    *,
+    grace_s: float | None = None,
+    wait_s: float = 5.0,
+    stopped: StoppedBody | None = None,
+) -> RunRow:
     """Ends a run and its whole process tree; says `killed` only once the processes are gone.
 
     Answers the run as it is after at most `grace + wait_s` seconds. Raises Conflict if it has ended.
+
+    Args:
+        stopped: why it is stopped early, which is recorded before it ends.
     """
     if ctx.trust.is_held:
         if not is_supervised_here(ctx, ctx.need(RUN, run_id)):
             ctx.trust.require(f"ending {run_id}")
         with ctx.trust.lifted():
-            return _kill(ctx, run_id, grace_s, wait_s)
-    return _kill(ctx, run_id, grace_s, wait_s)
+            return _kill(ctx, run_id, grace_s, wait_s, stopped)
+    return _kill(ctx, run_id, grace_s, wait_s, stopped)
 
 
-def _kill(ctx: Context, run_id: str, grace_s: float | None, wait_s: float) -> RunRow:
+def _kill(ctx: Context, run_id: str, grace_s: float | None, wait_s: float, stopped: StoppedBody | None) -> RunRow:
     run = ctx.need(RUN, run_id)
     grace = ctx.config.methodology["kill_grace_s"] if grace_s is None else grace_s
     finite(grace, "the grace", minimum=0.0, maximum=LONGEST_S)
@@ -54,7 +65,8 @@ def _kill(ctx: Context, run_id: str, grace_s: float | None, wait_s: float) -> Ru
         with ctx.store.transaction() as tx:  # on record first: a run that was cancelled is not retried automatically
             run = ctx.need(RUN, run.id)
             if run.body["status"] in ("launching", "running") and run.body.get("cancelled_by") != ctx.actor:
-                run = RunRecords(ctx).change(tx, run, {"cancelled_by": ctx.actor, "cancel_grace_s": grace})
+                changes = {"cancelled_by": ctx.actor, "cancel_grace_s": grace}
+                run = RunRecords(ctx).change(tx, run, changes if stopped is None else changes | {"stopped": stopped})
     except PerpetualError as problem:
         if problem.code == "not_written":  # what fills the disk must not live on because the disk is full
             raise _ended_unrecorded(run, _cancel(ctx, run, grace, wait_s), problem) from problem
