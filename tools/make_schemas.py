@@ -76,6 +76,7 @@ from perpetual_scorers.documents import (
     SweepLine,
 )
 from perpetual_scorers.plan_documents import Overturn, Power
+from perpetual_stoppers.documents import EarlyStop
 from perpetual_thinkers.documents import ThoughtDocument, ThoughtLine
 from perpetual_try.documents import Tried, TryPlan
 from perpetual_watch.documents import Watch
@@ -130,6 +131,7 @@ DOCUMENTS: dict[str, Any] = {
     "daemon_unit": DaemonUnit,
     "demo": Demo,
     "digest": readable(Digest),
+    "early_stop": readable(EarlyStop),
     "doctor": Doctor,
     "error": Error,
     "event": Event,

@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
 from perpetual.lab.context import Context
+from perpetual.lab.evidence.early import is_stopped
 from perpetual.lab.kinds import HypothesisRow, RunRow
 from perpetual.lab.methodology import KEYS
 from perpetual.records import ENDED, LIVE, Score
@@ -67,8 +68,7 @@ class Proposals:
         metric = design["metric"]
         if design["claim"] is None or experiment["hypothesis_id"] is None:
             return None
-        seen = [run for run in runs if run.body["status"] == "done"]
-        values = [run.body["metrics"].get(metric) if metric else None for run in seen]
+        values = [run.body["metrics"].get(metric) if metric else None for run in runs if run.body["status"] == "done"]
         own = [value for value in values if value is not None]
         groups = [own] + ([list(baseline.values())] if isinstance(baseline, dict) else [])
         price = self._price(experiment, runs)
@@ -76,7 +76,8 @@ class Proposals:
         candidate: CandidateState = {
             "id": id, "hypothesis_id": experiment["hypothesis_id"],
             "mu1": prediction["mu1"], "mu0": prediction["mu0"], "sigma": prediction["sigma"], "tau": prediction["tau"],
-            "cost": price["cost"], "p_fail": price["p_fail"], "n_seen": len(own), "n_pending": price["n_pending"],
+            "cost": price["cost"], "p_fail": price["p_fail"], "n_seen": len(own) + sum(map(is_stopped, runs)),
+            "n_pending": price["n_pending"],
         }  # fmt: skip
         if "model" in prediction:
             candidate["model"] = prediction["model"]
@@ -96,7 +97,7 @@ class Proposals:
     def _price(self, experiment: ExperimentBody | DraftBody, runs: Sequence[RunRow]) -> _Price:
         """Returns what one more run costs, how likely it gives no value, and how many are on their way."""
         seen = [run for run in runs if run.body["status"] == "done"]
-        crashed = sum(run.body["status"] in ENDED for run in runs) - len(seen)
+        crashed = sum(run.body["status"] in ENDED and not is_stopped(run) for run in runs) - len(seen)
         declared = experiment["design"]["cost_run_hours"]
         assumed = self._ctx.config.methodology["default_cost_run_hours"] if declared is None else declared
         actual = [run.body["run_hours"] for run in seen if run.body["run_hours"]]

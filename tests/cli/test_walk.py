@@ -175,6 +175,7 @@ TABLE: dict[str, Row] = {
     "gc": Row("gc --dry-run", "gc", "gc --yes --dry-run", 2),
     "gpu-status": Row("gpu-status", "gpu_status", "@nowhere gpu-status", 5),
     "digest": Row("digest --since 2d", "digest", "digest --since soon", 2),
+    "early-stop": Row("early-stop --dry-run", "early_stop", "early-stop --dry-run --stopper nope", 2),
     "doctor": Row("doctor", "doctor", "@nowhere doctor", 5),
     "plugins list": Row("plugins list", "plugins", "@nowhere plugins list", 5),
     "plugins show": Row("plugins show tinydb", "plugin", "plugins show tinidb", 5),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from perpetual.lab.bodies import DesignBody, Model
     from perpetual.lab.evidence.stale import Comparison
 
-__all__ = ["Early", "early_of", "stopped_runs"]
+__all__ = ["Early", "early_of", "is_stopped", "stopped_runs"]
 
 
 class Early(NamedTuple):
@@ -45,11 +45,12 @@ def stopped_runs(ctx: Context, experiment_ids: Sequence[str]) -> list[RunRow]:
         runs = ctx.store.find(RUN, experiment_id=id)
         others = [run for run in runs if run.body["status"] not in ENDED or run.body["status"] == "done"]
         taken = {run.body["replicate"] for run in others}
-        found += [run for run in runs if _is_stopped(run) and run.body["replicate"] not in taken]
+        found += [run for run in runs if is_stopped(run) and run.body["replicate"] not in taken]
     return [run for run in found if run.body["stopped"]["step"] == found[0].body["stopped"]["step"]]
 
 
-def _is_stopped(run: RunRow) -> bool:
+def is_stopped(run: RunRow) -> bool:
+    """Returns whether a run was stopped early, and counts."""
     body = run.body
     return body["status"] == "killed" and "stopped" in body and not (body["tainted"] or body["chosen_seed"])
 

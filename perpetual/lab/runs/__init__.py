@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from perpetual.documents.ledger import Leaderboard
     from perpetual.documents.provenance import Provenance
     from perpetual.documents.runs import Logs, RunPlan
+    from perpetual.lab.runs.stop_early import Rung
     from perpetual.records.states import RunStatus
     from perpetual.slots.analyser import MetricHistory, MetricValue
 
@@ -298,6 +299,20 @@ class Runs(Paged[Run]):
         from perpetual.lab.runs import cancel
 
         return from_json(Run, cancel.kill(self._ctx, run_id, grace_s=grace_s).body)
+
+    def rung(self, run_id: str, *, share: float) -> Rung | None:
+        """Returns where a live run and those beside it stand at one step; None while complete runs tell no length.
+
+        Args:
+            share: of the steps of complete runs, at which the step lies where no run of its experiment was stopped yet.
+
+        Raises:
+            Conflict: if it has ended.
+            UsageError: if its metric is none that a curve can stand for, or other metrics of it count too.
+        """
+        from perpetual.lab.runs import stop_early
+
+        return stop_early.rung(self._ctx, run_id, share)
 
     def stop_early(self, run_id: str, *, step: float, by: str, why: str) -> Run:
         """Ends a run whose metric has been logged up to a step; it counts by where its curve stood there.

@@ -138,6 +138,8 @@ def settle(ctx: Context, tx: LabTransaction, run: RunRow, end: Ending) -> tuple[
         )
     elif status == "done" and end.taint:
         reason = "tainted: what it measured weighs nothing"
+    elif status == "killed" and (early := run.body.get("stopped")) is not None:
+        reason = f"stopped early at step {early['step']:g} by {early['by']}"
     # Of a launcher that has not come to noting it.
     late = kept_of(RunRecords(ctx).log_dir(run.id)).noted(run.body) if run.body["status"] == "launching" else {}
     run = RunRecords(ctx).change(

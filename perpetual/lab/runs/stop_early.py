@@ -1,15 +1,17 @@
-"""Ending a run early, with where its curve and those of complete runs stood at one step. Floor 2."""
+"""Stopping a run early: where its curve and those of complete runs stood at one step, the rung. Floor 2."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from perpetual.errors import Conflict, PerpetualError, UsageError
+from perpetual.lab.bodies import StoppedBody
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.early import stopped_runs
 from perpetual.lab.evidence.stale import parts_of
-from perpetual.lab.kinds import EXPERIMENT, RUN, RunRow
+from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, RunRow
 from perpetual.lab.ledger.experiments import sources_of
 from perpetual.lab.runs.cancel import kill
 from perpetual.lab.runs.measure import histories
@@ -17,47 +19,155 @@ from perpetual.records import ENDED
 from perpetual.science.stopped import LEAST_COMPLETE
 from perpetual.toolkit.units import finite
 
-__all__ = ["stop_early"]
+__all__ = ["Rung", "rung", "stop_early"]
+
+_SAME_LENGTH = 0.01  # complete runs whose last steps differ by a larger share are not of one length
+_LOOK_BYTES = 64 * 1024  # of a live run's file, to learn how far it is
+
+
+class Rung(NamedTuple):
+    """Where a live run stands at the rung, and where others did; values are better where larger.
+
+    `value` is None until the run has come so far. `complete` and `others` are values at the rung and last values of
+    complete runs of the run's own experiment and of its baseline, `stopped` values at the rung of those that were
+    stopped. `share_done` is how much of its steps the run has behind it.
+    """
+
+    step: float
+    value: float | None
+    share_done: float
+    complete: tuple[tuple[float, float], ...]
+    stopped: tuple[float, ...]
+    others: tuple[tuple[float, float], ...]
+
+
+class _Curves:
+    """Values of runs that ended, which are read once."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._lengths: dict[tuple[str, str], float | None] = {}
+        self._values: dict[tuple[str, str, float], float | None] = {}
+
+    def length(self, run_id: str, metric: str) -> float | None:
+        """Returns the last step of a run."""
+        if (run_id, metric) not in self._lengths:
+            self._lengths[run_id, metric] = _last_step(self._ctx, run_id, metric)
+        return self._lengths[run_id, metric]
+
+    def value(self, run_id: str, metric: str, step: float) -> float | None:
+        """Returns the value of a run at a step."""
+        if (run_id, metric, step) not in self._values:
+            self._values[run_id, metric, step] = _value_at(self._ctx, run_id, metric, step)
+        return self._values[run_id, metric, step]
+
+
+class _Arms(NamedTuple):
+    """Runs beside one run: complete ones of its experiment and of its baseline, and stopped ones."""
+
+    own: list[RunRow]
+    others: list[RunRow]
+    stopped: list[RunRow]
+    at_step: dict[str, float]  # of complete runs, as far as it was recorded
+
+
+def _arms(ctx: Context, experiment: ExperimentRow, metric: str) -> _Arms:
+    design, own = experiment.body["design"], sources_of(ctx, experiment)
+    stopped = stopped_runs(ctx, own)
+    return _Arms(
+        _complete(ctx, own, metric),
+        _complete(ctx, parts_of(ctx, design), metric),
+        stopped,
+        {id: x for run in stopped for id, x in run.body["stopped"]["at_step"].items()},
+    )
+
+
+def _metric_of(ctx: Context, run: RunRow) -> tuple[ExperimentRow, str]:
+    """Returns a live run's experiment and metric. Raises Conflict, or UsageError for one that no curve stands for."""
+    if run.body["status"] in ENDED:
+        raise Conflict(f"{run.id} is {run.body['status']}; there is nothing to stop", hint=f"perpetual runs {run.id}")
+    experiment = ctx.need(EXPERIMENT, run.body["experiment_id"])
+    design = experiment.body["design"]
+    if design["metric"] is None or design["kind"] != "gaussian" or design.get("guards") or design.get("on_crash"):
+        raise UsageError(f"{run.id} measures what no curve can stand for", hint=f"perpetual kill {run.id}")
+    return experiment, design["metric"]
+
+
+def rung(ctx: Context, run_id: str, share: float) -> Rung | None:
+    """Returns where a live run stands, as `Runs.rung` says."""
+    finite(share, "the share", minimum=0.0, maximum=1.0)
+    run = ctx.need(RUN, run_id)
+    experiment, metric = _metric_of(ctx, run)
+    arms, curves = _arms(ctx, experiment, metric), ctx.cached(_Curves)
+    lengths = [each for item in (*arms.own, *arms.others) if (each := curves.length(item.id, metric)) is not None]
+    if not lengths or max(lengths) - min(lengths) > _SAME_LENGTH * max(lengths):
+        return None
+    length = max(lengths)
+    step = arms.stopped[0].body["stopped"]["step"] if arms.stopped else float(int(share * length))
+    last = _last_step(ctx, run.id, metric, _LOOK_BYTES)
+    value = None if last is None or last < step else _value_at(ctx, run.id, metric, step)
+    sign = -1.0 if experiment.body["design"]["direction"] == "min" else 1.0
+
+    def points(runs: Sequence[RunRow]) -> tuple[tuple[float, float], ...]:
+        found = []
+        for item in runs:
+            x, y = curves.value(item.id, metric, step), item.body["metrics"][metric]
+            if x is not None and y is not None:
+                found.append((sign * x, sign * y))
+        return tuple(found)
+
+    return Rung(
+        step,
+        None if value is None else sign * value,
+        (last or 0.0) / length if length > 0 else 0.0,
+        points(arms.own),
+        tuple(sign * item.body["stopped"]["value"] for item in arms.stopped),
+        points(arms.others),
+    )
 
 
 def stop_early(ctx: Context, run_id: str, *, step: float, by: str, why: str) -> RunRow:
     """Ends a run as `Runs.stop_early` says."""
-    run = ctx.need(RUN, run_id)
-    experiment = ctx.need(EXPERIMENT, run.body["experiment_id"])
-    design = experiment.body["design"]
-    metric = design["metric"]
-    if run.body["status"] in ENDED:
-        raise Conflict(f"{run.id} is {run.body['status']}; there is nothing to stop", hint=f"perpetual runs {run.id}")
-    if metric is None or design["kind"] != "gaussian":
-        raise UsageError(f"{run.id} measures nothing that a curve can stand for", hint=f"perpetual kill {run.id}")
     finite(step, "the step")
+    run = ctx.need(RUN, run_id)
+    experiment, metric = _metric_of(ctx, run)
+    arms, curves = _arms(ctx, experiment, metric), ctx.cached(_Curves)
+    if arms.stopped and (others := arms.stopped[0].body["stopped"]["step"]) != step:
+        raise UsageError(f"other runs of {experiment.id} were stopped at step {others:g}, and not at {step:g}")
     value = _value_at(ctx, run.id, metric, step)
     if value is None:
-        raise UsageError(f"{run.id} has logged no {metric} up to step {step:g}", hint=f"perpetual curves {run.id}")
-    own = sources_of(ctx, experiment)
-    others = parts_of(ctx, design) if isinstance(design["baseline"], str) else []
-    earlier = stopped_runs(ctx, own)
-    if earlier and earlier[0].body["stopped"]["step"] != step:
-        raise UsageError(f"other runs of {experiment.id} were stopped at step {earlier[0].body['stopped']['step']:g}")
-    at_step = {id: x for each in earlier for id, x in each.body["stopped"]["at_step"].items()}
-    for id in _complete(ctx, [*own, *others], metric):
-        x = None if id in at_step else _value_at(ctx, id, metric, step)
+        raise UsageError(f"{run.id} has no {metric} at step {step:g} yet", hint=f"perpetual curves {run.id}")
+    at_step = arms.at_step
+    for item in (*arms.own, *arms.others):
+        x = at_step.get(item.id, curves.value(item.id, metric, step))
         if x is not None:
-            at_step[id] = x
-    complete = [id for id in _complete(ctx, own, metric) if id in at_step]
-    if design["claim"] is not None and len(complete) < LEAST_COMPLETE:
-        raise Conflict(f"{len(complete)} runs of {experiment.id} are complete; one more may be stopped from 2 on")
-    return kill(ctx, run.id, stopped={"by": by, "why": why, "step": step, "value": value, "at_step": at_step})
+            at_step[item.id] = x
+    known = sum(item.id in at_step for item in arms.own)
+    if experiment.body["design"]["claim"] is not None and known < LEAST_COMPLETE:
+        raise Conflict(f"{known} complete runs of {experiment.id} show {metric} at step {step:g}, 2 are wanted first")
+    body: StoppedBody = {"by": by, "why": why, "step": step, "value": value, "at_step": at_step}
+    return kill(ctx, run.id, stopped=body)
 
 
-def _complete(ctx: Context, experiment_ids: Iterable[str], metric: str) -> list[str]:
-    """Returns the ids of the runs that ended with a value of the metric."""
+def _complete(ctx: Context, experiment_ids: Sequence[str], metric: str) -> list[RunRow]:
+    """Returns the runs that ended with a value that counts."""
     return [
-        run.id
+        run
         for id in experiment_ids
         for run in ctx.store.find(RUN, experiment_id=id, status="done")
-        if run.body["metrics"].get(metric) is not None
+        if run.body["metrics"].get(metric) is not None and not (run.body["tainted"] or run.body["chosen_seed"])
     ]
+
+
+def _last_step(ctx: Context, run_id: str, metric: str, limit_bytes: int | None = None) -> float | None:
+    """Returns the last step that a run has logged its metric at; None where it cannot be read, or names no steps."""
+    try:
+        found = histories(ctx, run_id, [metric], limit_bytes).get(metric)
+    except PerpetualError:
+        return None
+    if found is None or found.axis is None:
+        return None
+    return max((step for step in found.steps if step is not None), default=None)
 
 
 def _value_at(ctx: Context, run_id: str, metric: str, step: float) -> float | None:
