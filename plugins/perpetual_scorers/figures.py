@@ -23,8 +23,8 @@ _BINS = 10
 class Cell(NamedTuple):
     """What is simulated: the support threshold (refuted at one minus it), the batch size, and the world.
 
-    `menu` names the designs that each hypothesis has, `base_rate` is the share that is true, and `seed_correlation`
-    that of two runs on one seed.
+    `menu` names the designs that each hypothesis has, `base_rate` is the share that is true, `seed_correlation`
+    that of two runs on one seed, and `curve_correlation` that of a run's value at a quarter of its steps with its last.
     """
 
     threshold: float
@@ -33,6 +33,7 @@ class Cell(NamedTuple):
     menu: str = "proxy"
     base_rate: float = 0.25
     seed_correlation: float = 0.0
+    curve_correlation: float = 0.9
 
 
 class Episode(NamedTuple):

@@ -39,6 +39,7 @@ from perpetual_scorers.figures import (
     summary,
 )
 from perpetual_scorers.proposing.information import MIN_GAIN_BITS, propose
+from perpetual_scorers.stopping import AT, Stopping, rung_of
 
 if TYPE_CHECKING:
     from perpetual.documents.scorer import CandidateState, HypothesisState
@@ -89,6 +90,7 @@ class Conditions(NamedTuple):
     baselines: bool | None = None
     earlier: bool = False  # the rule of commit 7c2e50b
     known: bool = False  # judged by one that knows the noise, which no lab does: a floor under the hours of any other
+    stopping: Stopping | None = None  # what stops runs early
 
 
 class Arm(NamedTuple):
@@ -108,16 +110,19 @@ ARMS = {
 
 
 class _Run(NamedTuple):
-    """A run that has ended; without a value it crashed."""
+    """A run that has ended; without a value it was stopped early, or crashed."""
 
     seed: object
     value: float | None
     order: int
+    rung: float | None = None  # where its curve stood at a quarter of its steps
+    is_stopped: bool = False  # there
 
     def row(self) -> dict[str, object]:
         """Returns the run as `perpetual.science.judge` reads it."""
-        status = "failed" if self.value is None else "done"
-        return {"seed": self.seed, "value": self.value, "status": status, "order": self.order}
+        status = "killed" if self.is_stopped else "failed" if self.value is None else "done"
+        row: dict[str, object] = {"seed": self.seed, "value": self.value, "status": status, "order": self.order}
+        return row if self.rung is None else row | {"rung": self.rung, "stopped": self.is_stopped}
 
 
 class Runs:
@@ -134,17 +139,25 @@ class Runs:
 
     @property
     def n_seen(self) -> int:
-        """Returns how many gave a value."""
-        return len(self.values)
+        """Returns how many gave a value, or were stopped before they did."""
+        return sum(run.value is not None or run.is_stopped for run in self.runs)
 
     @property
     def crashes(self) -> int:
-        """Returns how many gave none."""
-        return len(self.runs) - self.n_seen
+        """Returns how many gave nothing."""
+        return sum(run.value is None and not run.is_stopped for run in self.runs)
 
     def seeds(self) -> set[object]:
-        """Returns the seeds that have a value."""
-        return {run.seed for run in self.runs if run.value is not None}
+        """Returns the seeds of runs that did not crash."""
+        return {run.seed for run in self.runs if run.value is not None or run.is_stopped}
+
+    def points(self) -> tuple[tuple[float, float], ...]:
+        """Returns the value at the rung and the last one of complete runs, where they have curves."""
+        return tuple((run.rung, run.value) for run in self.runs if run.rung is not None and run.value is not None)
+
+    def stopped(self) -> tuple[float, ...]:
+        """Returns the values at the rung of the runs that were stopped there."""
+        return tuple(run.rung for run in self.runs if run.rung is not None and run.is_stopped)
 
 
 class Baseline(Runs):
@@ -154,6 +167,7 @@ class Baseline(Runs):
         rng = Random(key)
         hours, noise, self.tau = _KINDS[kind]
         self.kind, self.key, self.correlation = kind, key, cell.seed_correlation
+        self.curve_correlation = cell.curve_correlation
         self.cost, self.sigma = rng.uniform(*hours), rng.uniform(*noise)
         factor = math.exp(rng.uniform(-math.log(2), math.log(2)))
         self.declared = self.sigma * factor if cell.world == "misdeclared-noise" else self.sigma
@@ -169,10 +183,18 @@ class Baseline(Runs):
         noise = math.sqrt(shared) * self._luck[seed] + math.sqrt(1 - shared) * own
         return None if crashed else mean + self.sigma * noise
 
-    def run(self, order: int) -> None:
-        """Runs the first seed that has no value yet."""
+    def run(self, order: int, stopping: Stopping | None = None) -> float:
+        """Runs the first seed that has no value yet; returns the share of its hours that it took."""
         seed = _unused(self.seeds())
-        self.runs.append(_Run(seed, self.draw(self.rng, seed, 0.0), order))
+        value = self.draw(self.rng, seed, 0.0)
+        rung = None if stopping is None else self.rung(self.key, seed, value, 0.0)
+        self.runs.append(_Run(seed, value, order, rung))
+        return 1.0
+
+    def rung(self, key: str, seed: object, value: float | None, mean: float) -> float | None:
+        """Returns where the curve of a run stands at the rung; None of one that crashes before."""
+        noise = None if value is None else (value - mean) / self.sigma
+        return rung_of(key, seed, noise, sd=self.sigma, mean=mean, correlation=self.curve_correlation)
 
 
 def _unused(taken: set[object]) -> int:
@@ -187,14 +209,21 @@ class Design(Runs):
         self.id, self.baseline = id, baseline
         self._mean = effect + rng.gauss(0.0, baseline.tau) + STAND_IN_BIAS * (baseline.kind == "proxy")
 
-    def run(self, order: int, *, paired: bool = True) -> None:
-        """Runs the next seed: one that the baseline has a value on, where there is one, or one of its own."""
+    def run(self, order: int, *, paired: bool = True, stopping: Stopping | None = None) -> float:
+        """Runs the next seed: one that the baseline has a value on, where there is one, or one of its own.
+
+        Returns the share of its hours that it took.
+        """
         taken = self.seeds()
         seed: object = f"{self.id}:{len(taken)}"
         if paired:
             shared = [run.seed for run in self.baseline.runs if run.value is not None and run.seed not in taken]
             seed = shared[0] if shared else _unused(taken)
-        self.runs.append(_Run(seed, self.baseline.draw(self.rng, seed, self._mean), order))
+        value = self.baseline.draw(self.rng, seed, self._mean)
+        rung = None if stopping is None else self.baseline.rung(self.id + self.baseline.key, seed, value, self._mean)
+        is_stopped = rung is not None and stopping is not None and stopping.stops(rung, self, self.baseline)
+        self.runs.append(_Run(seed, None if is_stopped else value, order, rung, is_stopped))
+        return AT if is_stopped else 1.0
 
     def pairs(self) -> list[tuple[float, float]]:
         """Returns the values of both arms on the seeds that they share."""
@@ -322,12 +351,12 @@ class _Campaign:
         touched: dict[str, _Claim] = {}
         for name in picks:
             if name in self.shared:
-                self._run(self.shared[name].cost, self.shared[name].run)
+                self._run(self.shared[name].cost, self._base_run(self.shared[name]))
                 touched |= {claim.id: claim for claim in self.opened if self._uses(claim, self.shared[name])}
                 continue
             claim, design = self.designs[name]
             while not self.conditions.baselines and design.baseline.n_seen < FLOOR_RUNS:
-                self._run(design.baseline.cost, design.baseline.run)
+                self._run(design.baseline.cost, self._base_run(design.baseline))
             self._run(design.baseline.cost, self._replicate(design))
             claim.runs += 1
             touched[claim.id] = claim
@@ -336,19 +365,21 @@ class _Campaign:
         if self.half_hours is None and 2 * self._right() >= HYPOTHESES:
             self.half_hours = self.hours
 
-    def _replicate(self, design: Design) -> Callable[[int], None]:
-        return lambda order: design.run(order, paired=self.conditions.paired)
+    def _replicate(self, design: Design) -> Callable[[int], float]:
+        return lambda order: design.run(order, paired=self.conditions.paired, stopping=self.conditions.stopping)
+
+    def _base_run(self, baseline: Baseline) -> Callable[[int], float]:
+        return lambda order: baseline.run(order, self.conditions.stopping)
 
     def _uses(self, claim: _Claim, baseline: Baseline) -> bool:
         return any(design.baseline is baseline and design.runs for design in claim.designs)
 
-    def _run(self, cost: float, run: Callable[[int], None]) -> None:
-        price = max(cost, COST_FLOOR_RUN_HOURS)
+    def _run(self, cost: float, run: Callable[[int], float]) -> None:
+        self.runs += 1
+        price = max(cost, COST_FLOOR_RUN_HOURS) * run(self.runs)
         while len(self.right) < len(RIGHT_AFTER) and self.hours + price > RIGHT_AFTER[len(self.right)]:
             self.right.append(self._right())
         self.hours += price
-        self.runs += 1
-        run(self.runs)
 
     def _right(self) -> int:
         return sum(claim.status != "open" and claim.is_right for claim in self.claims)
@@ -627,6 +658,8 @@ def _check(cell: Cell) -> None:
         raise ValueError(f"a base rate lies between 0 and 1, not {cell.base_rate:g}")
     if not 0 <= cell.seed_correlation <= 1:
         raise ValueError(f"a correlation of seeds lies between 0 and 1, not {cell.seed_correlation:g}")
+    if not 0 <= cell.curve_correlation <= 1:
+        raise ValueError(f"a correlation of curves lies between 0 and 1, not {cell.curve_correlation:g}")
 
 
 def _counted(
