@@ -318,7 +318,7 @@ class RunBody(TypedDict):
     grace_s: NotRequired[float]
     cancel_grace_s: NotRequired[float]
     cancelled_by: NotRequired[str]
-    stopped: NotRequired[StoppedBody]
+    stopped: NotRequired[StoppedBody | None]
     on_overrun: NotRequired[str]
     analysed: NotRequired[bool]
     analysis: NotRequired[list[str]]

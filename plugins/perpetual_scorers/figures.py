@@ -54,6 +54,7 @@ class Episode(NamedTuple):
     half_hours: float = 0.0
     false_supports: int = 0
     refutable: int = 0  # hypotheses without an effect
+    spent_hours: float = 0.0  # without what is charged for giving up
 
 
 @dataclass(frozen=True, slots=True)

@@ -398,6 +398,7 @@ class _Campaign:
             half_hours=LONGEST_RUN_HOURS if self.half_hours is None else self.half_hours,
             false_supports=sum(claim.status == "supported" and claim.effect <= 0 for claim in self.claims),
             refutable=sum(claim.effect <= 0 for claim in self.claims),
+            spent_hours=self.hours,
         )
 
     def state(self, draw: int) -> ScorerState:

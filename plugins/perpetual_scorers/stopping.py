@@ -48,9 +48,7 @@ class InstalledStopper(Stopper):
         return {**self.__dict__, "_built": None}
 
 
-def rung_of(
-    key: str, seed: object, noise: float | None, *, sd: float, mean: float, correlation: float
-) -> float | None:
+def rung_of(key: str, seed: object, noise: float | None, *, sd: float, mean: float, correlation: float) -> float | None:
     """Returns where the curve of a run stands at the rung; None of one that crashes before, at a moment of chance.
 
     Args:

@@ -10,10 +10,10 @@ from perpetual.lab.kinds import RUN, RunRow
 from perpetual.records import ENDED
 
 if TYPE_CHECKING:
-    from perpetual.lab.bodies import DesignBody, Model
+    from perpetual.lab.bodies import DesignBody, Model, StoppedBody
     from perpetual.lab.evidence.stale import Comparison
 
-__all__ = ["Early", "early_of", "is_stopped", "stopped_runs"]
+__all__ = ["Early", "early_of", "is_stopped", "stopped_runs", "where"]
 
 
 class Early(NamedTuple):
@@ -46,13 +46,21 @@ def stopped_runs(ctx: Context, experiment_ids: Sequence[str]) -> list[RunRow]:
         others = [run for run in runs if run.body["status"] not in ENDED or run.body["status"] == "done"]
         taken = {run.body["replicate"] for run in others}
         found += [run for run in runs if is_stopped(run) and run.body["replicate"] not in taken]
-    return [run for run in found if run.body["stopped"]["step"] == found[0].body["stopped"]["step"]]
+    return [run for run in found if where(run)["step"] == where(found[0])["step"]]
 
 
 def is_stopped(run: RunRow) -> bool:
     """Returns whether a run was stopped early, and counts."""
     body = run.body
-    return body["status"] == "killed" and "stopped" in body and not (body["tainted"] or body["chosen_seed"])
+    is_mute = body["tainted"] or body["chosen_seed"]
+    return body["status"] == "killed" and body.get("stopped") is not None and not is_mute
+
+
+def where(run: RunRow) -> StoppedBody:
+    """Returns where a run was stopped; of one that was."""
+    found = run.body.get("stopped")
+    assert found is not None, run.id
+    return found
 
 
 def early_of(ctx: Context, sources: Sequence[str], design: DesignBody, compared: Sequence[Comparison]) -> Early | None:
@@ -67,12 +75,12 @@ def early_of(ctx: Context, sources: Sequence[str], design: DesignBody, compared:
     runs = stopped_runs(ctx, sources)
     if not runs or design["kind"] != "gaussian" or len(compared) != 1:
         return None
-    at = {id: value for run in runs for id, value in run.body["stopped"]["at_step"].items()}
+    at = {id: value for run in runs for id, value in where(run)["at_step"].items()}
     own = [ctx.need(RUN, id) for row in compared[0].rows if (id := row["run_id"]) is not None and id in at]
     return Early(
         frozenset(run.id for run in runs),
         -1.0 if design["direction"] == "min" else 1.0,
-        [(run.body["seed"], run.body["stopped"]["value"]) for run in runs],
+        [(run.body["seed"], where(run)["value"]) for run in runs],
         [(run.body["seed"], at[run.id]) for run in own],
         [(run.body["seed"], at[run.id]) for run in compared[0].against if run.id in at],
     )

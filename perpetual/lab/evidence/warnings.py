@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from perpetual.lab.context import Context
-from perpetual.lab.evidence.early import stopped_runs
+from perpetual.lab.evidence.early import stopped_runs, where
 from perpetual.lab.evidence.stale import parts_of
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, HypothesisRow, RunRow
 from perpetual.lab.ledger.experiments import ExperimentRecords, design_key, sources_of
@@ -113,7 +113,7 @@ def _stopped(runs: Sequence[RunRow]) -> list[str]:
     """Returns what is said of runs that were stopped early."""
     if not runs:
         return []
-    step, by = runs[0].body["stopped"]["step"], sorted({run.body["stopped"]["by"] for run in runs})
+    step, by = where(runs[0])["step"], sorted({where(run)["by"] for run in runs})
     return [
         f"stopped_runs: {_named([run.id for run in runs])} {'were' if len(runs) > 1 else 'was'} stopped early by "
         f"{_named(by)}: what complete runs did after step {step:.10g} stands for their last values"

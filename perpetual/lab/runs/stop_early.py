@@ -9,7 +9,7 @@ from typing import NamedTuple
 from perpetual.errors import Conflict, PerpetualError, UsageError
 from perpetual.lab.bodies import StoppedBody
 from perpetual.lab.context import Context
-from perpetual.lab.evidence.early import stopped_runs
+from perpetual.lab.evidence.early import stopped_runs, where
 from perpetual.lab.evidence.stale import parts_of
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, RunRow
 from perpetual.lab.ledger.experiments import sources_of
@@ -78,7 +78,7 @@ def _arms(ctx: Context, experiment: ExperimentRow, metric: str) -> _Arms:
         _complete(ctx, own, metric),
         _complete(ctx, parts_of(ctx, design), metric),
         stopped,
-        {id: x for run in stopped for id, x in run.body["stopped"]["at_step"].items()},
+        {id: x for run in stopped for id, x in where(run)["at_step"].items()},
     )
 
 
@@ -103,7 +103,7 @@ def rung(ctx: Context, run_id: str, share: float) -> Rung | None:
     if not lengths or max(lengths) - min(lengths) > _SAME_LENGTH * max(lengths):
         return None
     length = max(lengths)
-    step = arms.stopped[0].body["stopped"]["step"] if arms.stopped else float(int(share * length))
+    step = where(arms.stopped[0])["step"] if arms.stopped else float(int(share * length))
     last = _last_step(ctx, run.id, metric, _LOOK_BYTES)
     value = None if last is None or last < step else _value_at(ctx, run.id, metric, step)
     sign = -1.0 if experiment.body["design"]["direction"] == "min" else 1.0
@@ -121,7 +121,7 @@ def rung(ctx: Context, run_id: str, share: float) -> Rung | None:
         None if value is None else sign * value,
         (last or 0.0) / length if length > 0 else 0.0,
         points(arms.own),
-        tuple(sign * item.body["stopped"]["value"] for item in arms.stopped),
+        tuple(sign * where(item)["value"] for item in arms.stopped),
         points(arms.others),
     )
 
@@ -132,7 +132,7 @@ def stop_early(ctx: Context, run_id: str, *, step: float, by: str, why: str) -> 
     run = ctx.need(RUN, run_id)
     experiment, metric = _metric_of(ctx, run)
     arms, curves = _arms(ctx, experiment, metric), ctx.cached(_Curves)
-    if arms.stopped and (others := arms.stopped[0].body["stopped"]["step"]) != step:
+    if arms.stopped and (others := where(arms.stopped[0])["step"]) != step:
         raise UsageError(f"other runs of {experiment.id} were stopped at step {others:g}, and not at {step:g}")
     value = _value_at(ctx, run.id, metric, step)
     if value is None:

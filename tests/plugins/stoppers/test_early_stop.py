@@ -1,0 +1,237 @@
+"""Early stopping of real runs: who is stopped, what the record then says, and that nothing else is ended."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from perpetual import Lab
+from perpetual.api import Conflict, UsageError
+from perpetual.cli.app import run as command
+from perpetual_stoppers.judge import judge
+from tests.support import LONG_S
+from tests.support import until as wait_until
+
+# Logs a curve as far as `until` says, waits there for the file `go`, and logs the rest.
+PROGRAM = """
+import json, os, random, sys, time
+from pathlib import Path
+import perpetual
+
+until, shift, spread = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
+rng = random.Random(int(os.environ["PERPETUAL_SEED"]))
+level = shift + rng.gauss(0, 1)
+for step in range(1, 21):
+    if step == until + 1:
+        while not Path("go").exists():
+            time.sleep(0.02)
+    foretold = rng.gauss(0, spread) * (1 - step / 20)
+    perpetual.log({"acc": level - 5 / step + foretold}, step=step)
+"""
+
+
+@pytest.fixture
+def lab(project: Path) -> Iterator[Lab]:
+    """A lab with a baseline of five complete runs; its runs have ended when the test is over."""
+    (project / "train.py").write_text(PROGRAM)
+    with Lab.open(project) as made:
+        made.settings.set_methodology("max_concurrent_runs", "8")
+        baseline = made.experiments.propose(
+            None, command=f"{sys.executable} train.py 20 0 0.02", metric="acc", direction="max", replicates=5, wall_s=60
+        )
+        made.experiments.approve(baseline.id)
+        run_all(made, baseline.id, 5)
+        yield made
+        made.queue.set_state("paused")
+        for run in made.runs.live():
+            with suppress(Conflict):
+                made.runs.kill(run.id, grace_s=0.0)
+
+
+def run_all(lab: Lab, experiment_id: str, n: int) -> list[str]:
+    made = [lab.runs.launch(experiment_id)[0].id for _ in range(n)]
+    lab.wait(made, timeout_s=LONG_S)
+    return made
+
+
+def claimed(lab: Lab, *, until: int = 10, shift: float = 0.0, spread: float = 0.02, statement: str = "it helps") -> str:
+    """An approved claim of the program, whose runs wait after step `until`."""
+    made = lab.hypotheses.add(statement, metric="acc", direction="max", mde=1.0, baseline="e1")
+    found = lab.experiments.propose(
+        made.id, command=f"{sys.executable} train.py {until} {shift} {spread}", replicates=8, wall_s=60
+    )
+    lab.experiments.approve(found.id)
+    return found.id
+
+
+def complete(lab: Lab, experiment_id: str, n: int = 2) -> None:
+    """Runs replicates to their ends."""
+    Path("go").touch()
+    run_all(lab, experiment_id, n)
+    Path("go").unlink()
+
+
+def waiting(lab: Lab, experiment_id: str) -> str:
+    """A live run that has come to where it waits."""
+    run = lab.runs.launch(experiment_id)[0]
+    wait_until(lambda: len(lab.runs.curves(run.id).get("acc", EMPTY).steps) >= 10)
+    return run.id
+
+
+class _Empty:
+    steps = ()
+
+
+EMPTY = _Empty()
+
+
+def verdicts(lab: Lab, **more: object) -> dict[str, str]:
+    return {each["run_id"]: each["verdict"] for each in judge(lab, **more)["runs"]}  # type: ignore[arg-type]
+
+
+def test_a_claims_third_run_is_stopped_and_counts(lab: Lab) -> None:
+    lab.settings.set_methodology("stoppers.active", "curve")
+    claim = claimed(lab)
+    complete(lab, claim)
+    before = lab.hypotheses.get("h1")
+    run = waiting(lab, claim)
+    assert verdicts(lab, dry_run=True) == {run: "would_stop"}
+    assert lab.runs.get(run).status == "running"
+    assert verdicts(lab) == {run: "stopped"}
+    found = lab.runs.get(run)
+    assert found.status == "killed"
+    assert found.reason == "stopped early at step 5 by curve"
+    assert found.stopped is not None
+    assert found.stopped["step"] == 5
+    assert len(found.stopped["at_step"]) == 7, "where the five of the baseline and the two of the claim had stood"
+    after = lab.hypotheses.get("h1")
+    assert after.confidence != before.confidence
+    assert any(text.startswith(f"stopped_runs: {run} was stopped early by curve") for text in after.flags)
+    assert not any(text.startswith(("lost_runs", "killed_runs")) for text in after.flags)
+    assert after.effect is not None
+    assert "with 1 stopped early" in after.effect["how"]
+    assert lab.storage.verify() == []
+
+
+def test_the_first_two_runs_and_one_in_three_are_completed(lab: Lab) -> None:
+    lab.settings.set_methodology("stoppers.active", "curve")
+    claim = claimed(lab)
+    first = waiting(lab, claim)
+    assert verdicts(lab) == {first: "goes_on"}
+    with pytest.raises(Conflict, match="2 are wanted first"):
+        lab.runs.stop_early(first, step=5.0, by="me", why="by hand")
+    Path("go").touch()
+    lab.wait([first], timeout_s=LONG_S)
+    Path("go").unlink()
+    complete(lab, claim, 1)
+    stopped = [waiting(lab, claim) for _ in range(5)]
+    found = [verdicts(lab)[run] for run in stopped[:1]] + [*verdicts(lab).values()]
+    assert sum(lab.runs.get(run).status == "killed" for run in stopped) == 4, found
+    assert lab.runs.get(stopped[-1]).status == "running", "two of seven are complete, and one in three is completed"
+
+
+def test_a_curve_that_foretells_nothing_goes_on(lab: Lab) -> None:
+    lab.settings.set_methodology("stoppers.active", "curve")
+    lab.settings.set_config("plugins.stopper.curve.spread", "0.0001")
+    claim = claimed(lab)
+    complete(lab, claim)
+    run = waiting(lab, claim)
+    assert verdicts(lab) == {run: "goes_on"}
+    assert judge(lab)["runs"][0]["why"] == "no stopper in force stops it"
+
+
+def test_what_has_not_come_to_the_rung_is_not_judged(lab: Lab) -> None:
+    lab.settings.set_methodology("stoppers.active", "curve")
+    lab.settings.set_methodology("stoppers.at", "0.7")
+    claim = claimed(lab)
+    complete(lab, claim)
+    run = waiting(lab, claim)
+    assert verdicts(lab) == {run: "not_yet"}
+    lab.settings.set_methodology("stoppers.at", "0.25")
+    late = claimed(lab, until=18, statement="it helps late")
+    complete(lab, late)
+    waits = lab.runs.launch(late)[0].id
+    wait_until(lambda: len(lab.runs.curves(waits)["acc"].steps) >= 18 if lab.runs.curves(waits) else False)
+    assert verdicts(lab, dry_run=True)[waits] == "past"
+
+
+def test_baselines_confirmations_and_typed_baselines_are_completed(lab: Lab) -> None:
+    lab.settings.set_methodology("stoppers.active", "curve")
+    more = lab.experiments.propose(
+        None, command=f"{sys.executable} train.py 10 0 0.02", metric="acc", direction="max", replicates=2, wall_s=60
+    )
+    lab.experiments.approve(more.id)
+    made = lab.hypotheses.add("a number", metric="acc", direction="max", mde=1.0, baseline=0.5)
+    typed = lab.experiments.propose(made.id, command=f"{sys.executable} train.py 10 0 0", replicates=2, wall_s=60)
+    lab.experiments.approve(typed.id)
+    runs = [waiting(lab, more.id), waiting(lab, typed.id)]
+    assert verdicts(lab) == dict.fromkeys(runs, "not_eligible")
+
+
+def test_a_stop_that_was_recorded_and_not_carried_out_loses_nothing(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after kill -9 between the two: the run goes on to its end, and what it measured counts."""
+    lab.settings.set_methodology("stoppers.active", "curve")
+    claim = claimed(lab)
+    complete(lab, claim)
+    run = waiting(lab, claim)
+    with monkeypatch.context() as patch:
+        patch.setattr("perpetual.lab.runs.cancel._cancel", _dies)
+        with pytest.raises(KeyboardInterrupt):
+            judge(lab)
+    assert lab.runs.get(run).status == "running"
+    Path("go").touch()
+    lab.wait([run], timeout_s=LONG_S)
+    assert lab.runs.get(run).status == "done"
+    assert len(lab.evidence.list(hypothesis_id="h1").items) == 3
+    assert not any(text.startswith("stopped_runs") for text in lab.hypotheses.get("h1").flags)
+
+
+def _dies(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_off_it_stops_nothing_and_a_wrong_name_is_named(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    claim = claimed(lab)
+    complete(lab, claim)
+    run = waiting(lab, claim)
+    assert judge(lab)["runs"] == []
+    with pytest.raises(UsageError, match="no stopper is called 'curves'"):
+        judge(lab, dry_run=True, stoppers=["curves"])
+    assert command(["early-stop"]) == 0
+    assert capsys.readouterr().out.startswith("off: no stopper is in force")
+    assert command(["early-stop", "--dry-run", "--stopper", "curve", "--json"]) == 0
+    dry = json.loads(capsys.readouterr().out)
+    assert [(each["run_id"], each["verdict"]) for each in dry["runs"]] == [(run, "would_stop")]
+    assert command(["early-stop", "--stopper", "curve"]) == 2
+    assert lab.runs.get(run).status == "running"
+
+
+def test_the_companion_stops_runs_and_says_what_is_wrong(lab: Lab) -> None:
+    import threading
+
+    from perpetual_stoppers.companion import EarlyStopCompanion
+
+    claim = claimed(lab)
+    complete(lab, claim)
+    run = waiting(lab, claim)
+    companion, stop = EarlyStopCompanion(look_s=0.05), threading.Event()
+    with Lab.open(lab.root) as other:
+        thread = threading.Thread(target=companion.run, args=(other, stop))
+        thread.start()
+        try:
+            lab.settings.set_methodology("stoppers.active", "cruve")
+            wait_until(lambda: companion.trouble() is not None)
+            assert "no stopper is called 'cruve'" in str(companion.trouble())
+            assert lab.runs.get(run).status == "running"
+            lab.settings.set_methodology("stoppers.active", "curve")
+            wait_until(lambda: lab.runs.get(run).status == "killed")
+            wait_until(lambda: companion.trouble() is None)
+        finally:
+            stop.set()
+            thread.join(10)
+    assert not thread.is_alive()
