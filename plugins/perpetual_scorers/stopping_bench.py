@@ -134,7 +134,8 @@ def _saving(
     drawn = sorted(_share([*rng.choices(pairs, k=len(pairs))]) for _ in range(_RESAMPLES))
     saved = _share(pairs)
     return Saving(
-        stopper=name, threshold=threshold, full_threshold=full_threshold, batch=batch, equal_error=equal_error, saved=saved,
+        stopper=name, threshold=threshold, full_threshold=full_threshold, batch=batch, equal_error=equal_error,
+        saved=saved,
         saved_low=drawn[int(0.025 * _RESAMPLES)], saved_high=drawn[int(0.975 * _RESAMPLES) - 1],
         error_rate=_error_rate(own), full_error_rate=_error_rate(full),
         false_support_rate=_false_support(own), full_false_support_rate=_false_support(full),
