@@ -286,7 +286,8 @@ class SweepParameter(TypedDict):
 class SweepSetting(TypedDict):
     """One setting of a sweep.
 
-    `values` are of its full runs, null for one that gave none, with `mean` and `sd` of the `n` that there are; `curve`
+    `values` are of its full runs, null for one that gave none, and for one that was stopped early what its curve lets
+    expect, with `mean` and `sd` of the `n` that there are; `curve`
     are those of its shorter runs, by rung. `expected` and `expected_sd` are what the fitted model believes of its true
     value, and `chance_best` how likely it is the best of all; null before a full run, and for a setting that is out of
     play where there are more than 150. `pending` runs have not ended.

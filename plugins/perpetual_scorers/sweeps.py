@@ -377,7 +377,7 @@ def _start(lab: Lab, view: View, experiment: Experiment, say: Callable[[str], No
 
 def _check_fruit(view: View) -> None:
     """Raises PerpetualError where every run has ended without a value: the command is wrong, and not its settings."""
-    outcomes = [value for trial in view.trials for value in trial.outcomes(view.recipe.metric)]
+    outcomes = view.outcomes()
     if len(outcomes) >= _FRUITLESS and all(value is None for value in outcomes):
         last = view.ended[-1].id
         raise PerpetualError(
