@@ -30,7 +30,7 @@ class Saving:
 
     `saved` is the share of run-hours that is not spent, with its 95 % bootstrap interval over campaigns. `threshold` is
     the stopper's and `full_threshold` that without it, where both are taken at equal error (`equal_error`) each the
-    lowest that errs no more. Rates of errors are of decided hypotheses, and of false support of those without an
+    lowest that errs as seldom. Rates of errors are of decided hypotheses, and of false support of those without an
     effect; `right` and `undecided` are means of a campaign.
     """
 
