@@ -1,0 +1,105 @@
+"""What a right covers: the program that a person has approved, with other numbers.
+
+A ceiling of hours does not bound what a command does. So a right approves no command that no person has approved: its
+words are those of an experiment that a person approved here, and so are its folder, environment, engine and needed
+artifacts; only numbers, and the values of its configuration that are numbers, may differ. Its code is the code that was
+approved with it, unless the ceiling says `code: any`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from perpetual_autonomy.history import is_person
+
+if TYPE_CHECKING:
+    from perpetual import Lab
+    from perpetual.documents.provenance import CodeStateDocument
+
+__all__ = ["Known", "shape", "worst_hours"]
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
+_SAME = ("scheduler", "engine", "nodes", "worktree", "isolate", "needs_artifacts")
+_EMPTY: tuple[object, ...] = (None, {}, [], (), False)
+_PAGE = 500
+Body = Mapping[str, Any]
+
+
+def _open_number(word: str) -> str:
+    """Returns a word with a number, or the number after its `=`, taken out."""
+    name, equals, value = word.rpartition("=")
+    if _NUMBER.match(value) and (equals or name == ""):
+        return f"{name}{equals}#"
+    return word
+
+
+def _open(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _open(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_open(one) for one in value]
+    return "#" if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def shape(body: Body) -> str | None:
+    """Returns what two specifications share that differ in numbers alone; None without a command."""
+    command = body["command"]
+    try:
+        words = shlex.split(command) if isinstance(command, str) else []
+    except ValueError:
+        return None
+    if not words:
+        return None
+    resources = {key: body["resources"].get(key) for key in _SAME}
+    parts = {
+        "command": [words[0], *map(_open_number, words[1:])], "env": body["env"], "cwd": body["cwd"],
+        "config": _open(body["config"]),
+        "resources": {key: value for key, value in resources.items() if value not in _EMPTY},
+    }  # fmt: skip
+    return json.dumps(parts, sort_keys=True)
+
+
+def worst_hours(lab: Lab, body: Body) -> tuple[float, float] | None:
+    """Returns the run-hours that one replicate and all of them may use at most; None where nothing bounds them."""
+    methodology, resources = lab.config.methodology, body["resources"]
+    if resources["wall_s"] is None or methodology["on_overrun"] != "kill":
+        return None
+    each = resources["wall_s"] / 3600.0 * max(1, resources["gpus"]) * max(1, resources.get("nodes") or 1)
+    attempts = methodology["max_attempts"] if methodology["auto_retry"] else 1
+    return each, each * int(body["design"]["replicates"]) * attempts
+
+
+class Known:
+    """What persons have approved here: by shape, with the code of each approval."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._codes: dict[str, set[str | None]] = {}
+        store, cursor = lab.context.store, None
+        while True:
+            page = store.page("experiment", limit=_PAGE, cursor=cursor)
+            for item in page.items:
+                body: Body = item.body
+                if not is_person(body["approved_by"]) or not lab.context.trust.counts(item.id, body):
+                    continue
+                key = shape(body)
+                if key is not None:
+                    self._codes.setdefault(key, set()).add((body.get("approved_code") or {}).get("sha256"))
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def problem(self, body: Body, code: CodeStateDocument | None, rule: str) -> str | None:
+        """Returns why a specification is not what a person has approved, or None."""
+        codes = self._codes.get(shape(body) or "")
+        if codes is None:
+            return "no person has approved this program with other numbers here"
+        sha256 = None if code is None else code.get("sha256")
+        if rule == "any":
+            return None
+        if sha256 is None:
+            return "its code is not known"
+        return None if sha256 in codes else "its code is not the code that a person approved with it"

@@ -1,0 +1,100 @@
+"""The approver `earned`: approves what a right in force covers, inside the user's ceilings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from perpetual_autonomy.approver import PREFIX, Approver, Codes
+from perpetual_autonomy.ceilings import Ceiling, ceilings
+from perpetual_autonomy.covers import Known, worst_hours
+from perpetual_autonomy.history import Body, History, action_of
+from perpetual_autonomy.ledger import USE, day_now, used_of_day
+from perpetual_autonomy.rights import Right, note_changes
+
+if TYPE_CHECKING:
+    from perpetual import Lab
+
+__all__ = ["Earned", "build"]
+
+_ROUNDING = 1e-9  # of sums of run-hours
+
+
+class Earned(Approver):
+    """Approves by rights; see `perpetual_autonomy.rights`. Under a coding agent's shell it approves nothing."""
+
+    def __init__(self) -> None:
+        self._history = History()
+
+    def candidates(self, lab: Lab) -> Collection[str]:
+        """Returns the proposals of proposers whose right is in force, and that fit below its ceiling."""
+        limits = {} if lab.context.trust.for_agent else ceilings(lab)
+        if not limits:
+            return ()
+        rights = {right.pair: right for right in note_changes(lab, self._history, limits) if right.in_force}
+        if not rights:
+            return ()
+        waiting = lab.context.store.find("experiment", status="proposed")
+        return {item.id for item in waiting if _fits(lab, item.body, rights) is not None}
+
+    def decide(self, lab: Lab, codes: Codes) -> Mapping[str, str]:
+        """Returns the names of the rights by which the proposals are approved, and books their hours."""
+        limits = {} if lab.context.trust.for_agent else ceilings(lab)
+        rights = {right.pair: right for right in note_changes(lab, self._history, limits) if right.in_force}
+        day = day_now(lab, lab.context.clock())
+        known, used, found = Known(lab), dict[str, float](), dict[str, str]()
+        room = _Room(lab)
+        for id in sorted(codes, key=lambda id: lab.context.need("experiment", id).number):
+            body: Body = lab.context.need("experiment", id).body
+            fit = _fits(lab, body, rights)
+            if fit is None or known.problem(body, codes[id], fit[1].code) is not None:
+                continue
+            right, ceiling, hours = fit
+            action = right.pair[1]
+            if action not in used:
+                used[action] = used_of_day(lab, action, day)
+            if used[action] + hours > ceiling.run_hours_per_day + _ROUNDING or not room.takes(body, hours):
+                continue
+            used[action] += hours
+            number = int(right.number or 0)
+            lab.records(USE).append(experiment=id, spec_hash=body["spec_hash"], proposer=right.pair[0], action=action,
+                                    right=number, run_hours=hours, day=day)  # fmt: skip
+            lab.feed.emit("autonomy.approved", id, {"right": number, "proposer": right.pair[0], "action": action,
+                                                    "run_hours": hours, "day": day})  # fmt: skip
+            found[id] = f"{PREFIX}{number}"
+        return found
+
+
+class _Room:
+    """What the budget leaves, less what is approved meanwhile."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._run_hours = lab.budget.room_run_hours()
+        self._gpu_hours = lab.budget.totals()["left_gpu_hours"]
+
+    def takes(self, body: Body, hours: float) -> bool:
+        """Returns whether the hours fit, and takes them."""
+        gpu_hours = hours if body["resources"]["gpus"] else 0.0
+        runs, gpus = self._run_hours, self._gpu_hours
+        if (runs is not None and hours > runs + _ROUNDING) or (gpus is not None and gpu_hours > gpus + _ROUNDING):
+            return False
+        self._run_hours = None if runs is None else runs - hours
+        self._gpu_hours = None if gpus is None else gpus - gpu_hours
+        return True
+
+
+def _fits(lab: Lab, body: Body, rights: Mapping[tuple[str, str], Right]) -> tuple[Right, Ceiling, float] | None:
+    """Returns the right, its ceiling and all hours of a proposal that the right may approve; else None."""
+    right = rights.get((body["proposed_by"], action_of(body["design"])))
+    hours = worst_hours(lab, body)
+    is_plain = body["command"] is not None and not body["design"].get("runs_of")
+    if right is None or right.ceiling is None or right.number is None or hours is None or not is_plain:
+        return None
+    if hours[0] > right.ceiling.run_hours + _ROUNDING:
+        return None
+    return right, right.ceiling, hours[1]
+
+
+def build(options: Mapping[str, object]) -> Earned:
+    """Builds the approver; what it may approve is in the user's own configuration, and no option."""
+    return Earned()
