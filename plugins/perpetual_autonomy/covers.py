@@ -2,8 +2,8 @@
 
 A ceiling of hours does not bound what a command does. So a right approves no command that no person has approved: its
 words are those of an experiment that a person approved here, and so are its folder, environment, engine and needed
-artifacts; only numbers, and the values of its configuration that are numbers, may differ. Its code is the code that was
-approved with it, unless the ceiling says `code: any`.
+artifacts, and what it declares to be no failure. Only numbers may differ, those of its configuration too. Its code is
+the code that was approved with it, unless the ceiling says `code: any`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ __all__ = ["Known", "shape", "worst_hours"]
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _SAME = ("scheduler", "engine", "nodes", "worktree", "isolate", "needs_artifacts")
+_JUDGED = ("on_crash", "stop_rule")  # which say what is no failure
 _EMPTY: tuple[object, ...] = (None, {}, [], (), False)
 _PAGE = 500
 Body = Mapping[str, Any]
@@ -58,6 +59,7 @@ def shape(body: Body) -> str | None:
     parts = {
         "command": [words[0], *map(_open_number, words[1:])], "env": body["env"], "cwd": body["cwd"],
         "config": _open(body["config"]),
+        "design": {key: body["design"].get(key) for key in _JUDGED},
         "resources": {key: value for key, value in resources.items() if value not in _EMPTY},
     }  # fmt: skip
     return json.dumps(parts, sort_keys=True)

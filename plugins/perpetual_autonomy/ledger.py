@@ -104,6 +104,6 @@ def used_of_day(lab: Lab, action: str, day: str) -> float:
     return total
 
 
-def uses(lab: Lab, right: int) -> list[str]:
-    """Returns the experiments that a right has approved, the newest first."""
-    return [row["experiment"] for row in _rows(lab, USE) if row["right"] == right]
+def uses(lab: Lab, pair: tuple[str, str]) -> list[str]:
+    """Returns the experiments that rights of a pair have approved, the newest first."""
+    return [row["experiment"] for row in _rows(lab, USE) if (row["proposer"], row["action"]) == pair]

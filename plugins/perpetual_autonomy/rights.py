@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from perpetual.api import ConfigError, PerpetualError, UsageError, unknown
+from perpetual.api import ConfigError, NotPermitted, PerpetualError, UsageError, unknown
+from perpetual.toolkit.readers import FOR_A_PERSON
 from perpetual.toolkit.units import counted
 from perpetual_autonomy.board import priors_of
 from perpetual_autonomy.ceilings import Ceiling, ceilings, ignored
@@ -177,7 +178,8 @@ def change(lab: Lab, proposer: str, action: str, *, restore: bool = False, why: 
         UsageError: for a class that there is not, without a reason, and where nothing changes.
     """
     lab.trust.require("changing a right")
-    lab.trust.refuse_agents()
+    if lab.context.trust.for_agent:
+        raise NotPermitted("changing a right is for a person", hint=FOR_A_PERSON)
     if action not in ACTIONS:
         raise UsageError(unknown("class of action", action, ACTIONS), hint="perpetual rights")
     if not why.strip() or not proposer.strip():
@@ -187,16 +189,15 @@ def change(lab: Lab, proposer: str, action: str, *, restore: bool = False, why: 
         if person_said(lab, pair).is_revoked is not restore:
             state = "not revoked" if restore else "revoked already"
             raise UsageError(f"the right of {proposer} to {action} is {state}", hint="perpetual rights")
-        before = last_change(lab, pair)
-        waiting = [] if before is None else _unstarted(lab, before.number)
+        waiting = _unstarted(lab, pair)
         append(lab, pair, "restored" if restore else "revoked", seq=lab.feed.last(), why=why.strip()[:500], facts={})
     return {"proposer": proposer, "action": action, "change": "restored" if restore else "revoked",
             "waiting": [] if restore else waiting}  # fmt: skip
 
 
-def _unstarted(lab: Lab, right: int) -> list[str]:
+def _unstarted(lab: Lab, pair: tuple[str, str]) -> list[str]:
     found = []
-    for id in uses(lab, right):
+    for id in uses(lab, pair):
         try:
             if lab.experiments.get(id).status == "approved":
                 found.append(id)

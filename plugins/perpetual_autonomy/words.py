@@ -24,8 +24,8 @@ def board_lines(found: Calibration) -> list[str]:
 
 
 def _board(one: Board) -> list[str]:
-    return [line(one["proposer"]), *(f"  {text}" for text in (
-        *_priors(one["priors"]), *_costs(one["costs"]), *_predictions(one["predictions"])))]  # fmt: skip
+    return [*map(_safe, (one["proposer"], *(f"  {text}" for text in (
+        *_priors(one["priors"]), *_costs(one["costs"]), *_predictions(one["predictions"])))))]  # fmt: skip
 
 
 def _priors(found: Priors) -> list[str]:
@@ -84,7 +84,13 @@ def right_lines(found: Rights) -> list[str]:
         for one in found["ceilings"]
     ]
     lines += [text for one in found["rights"] for text in _right(one)]
-    return [line(text) for text in (*lines, *found["notes"])]
+    return [*map(_safe, (*lines, *found["notes"]))]
+
+
+def _safe(text: str) -> str:
+    """Returns a line whose words of others move no cursor, with its indent."""
+    words = text.lstrip(" ")
+    return " " * (len(text) - len(words)) + line(words)
 
 
 def _right(one: RightShown) -> list[str]:
