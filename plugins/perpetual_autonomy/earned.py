@@ -28,7 +28,7 @@ class Earned(Approver):
 
     def candidates(self, lab: Lab) -> Collection[str]:
         """Returns the proposals of proposers whose right is in force, and that fit below its ceiling."""
-        limits = {} if lab.context.trust.for_agent else ceilings(lab)
+        limits = _limits(lab)
         if not limits:
             return ()
         rights = {right.pair: right for right in note_changes(lab, self._history, limits) if right.in_force}
@@ -39,7 +39,7 @@ class Earned(Approver):
 
     def decide(self, lab: Lab, codes: Codes) -> Mapping[str, str]:
         """Returns the names of the rights by which the proposals are approved, and books their hours."""
-        limits = {} if lab.context.trust.for_agent else ceilings(lab)
+        limits = _limits(lab)
         rights = {right.pair: right for right in note_changes(lab, self._history, limits) if right.in_force}
         day = day_now(lab, lab.context.clock())
         known, used, found = Known(lab), dict[str, float](), dict[str, str]()
@@ -81,6 +81,12 @@ class _Room:
         self._run_hours = None if runs is None else runs - hours
         self._gpu_hours = None if gpus is None else gpus - gpu_hours
         return True
+
+
+def _limits(lab: Lab) -> dict[str, Ceiling]:
+    """Returns the ceilings in force: none for an agent, whose environment may name another configuration."""
+    trust = lab.context.trust
+    return {} if trust.is_held or trust.for_agent else ceilings(lab)
 
 
 def _fits(lab: Lab, body: Body, rights: Mapping[tuple[str, str], Right]) -> tuple[Right, Ceiling, float] | None:

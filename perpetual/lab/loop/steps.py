@@ -109,6 +109,8 @@ def _approve(
         ids: proposals that may be approved; only those whose command, read before the transaction, is still the same.
         decide: gets the code that each would run, None where that is unknown.
     """
+    if not ids:
+        return []
     check, hashes = CodeCheck(ctx), dict[str, str]()
     codes: dict[str, CodeStateDocument | None] = {}
     for item in ctx.store.find(EXPERIMENT, status="proposed"):
