@@ -44,7 +44,6 @@ KINDS: dict[str, str] = {
     "methodology_set": "subject: the key; payload: value, was",
     "work_adopted": "subject: the kind of source; payload: source, by, hypotheses, experiments, runs, evidence (count)",
     "queue_changed": "subject: queue; payload: state, was",
-    "proposer_failed": "subject: the proposer; payload: error",
-    "approver_failed": "subject: the approver; payload: error",
+    **dict.fromkeys(("proposer_failed", "approver_failed"), "subject: the proposer or approver; payload: error"),
     "loop_stopped": "subject: loop; payload: reason, cycles",
 }

@@ -36,7 +36,7 @@ class Ceiling:
 
     - `run_hours`: that a replicate may take, by its wall limit and GPUs.
     - `run_hours_per_day`: that are approved on one day, for all proposers together.
-    - `proposers`: by their whole names; nobody else can have the right.
+    - `proposers`: by their whole names; no other can have the right.
     - `incident_rate`: below which the share of experiments with an incident must be shown to lie.
     - `code`: `same` (what a person has approved) or `any`.
     """

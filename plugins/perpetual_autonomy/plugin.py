@@ -66,7 +66,7 @@ def perpetual_kinds() -> list[RecordKind | EventKind]:
     use = {
         "experiment": Field("str", "What was approved.", required=True, references="experiment"),
         "spec_hash": Field("str", "The specification that was approved.", required=True, verbatim=True),
-        "proposer": Field("str", "Who proposed it.", required=True),
+        "proposer": Field("str", "The actor that proposed it.", required=True),
         "action": Field("str", "The class of action.", required=True),
         "right": Field("int", "The number of the row by which the right was earned.", required=True),
         "run_hours": Field("float", "Run-hours that all its runs may take at most.", required=True),
