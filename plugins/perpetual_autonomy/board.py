@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from perpetual.api import NotFound
 from perpetual_autonomy.figures import bins, brier, median_interval
-from perpetual_autonomy.history import Body, History, body_of
+from perpetual_autonomy.history import History
 
 if TYPE_CHECKING:
     from perpetual import Lab
+    from perpetual.api import Experiment, Hypothesis
     from perpetual_autonomy.documents import Board, Calibration, Costs, Predictions, Priors, ReliabilityBin
 
 __all__ = ["FEWEST", "NOTES", "calibration", "priors_of"]
 
 FEWEST = 10  # nothing is said of less
-_PAGE = 500
 _MOST = 50  # proposers of one answer
 _EARLY = ("failed", "killed", "timeout")
+_OVER = ("done", "lost", *_EARLY)
 NOTES = (
     "A verdict is this lab's, by its own rule, and not the truth. It starts from the prior: a bold prior is decided "
     "sooner, though never against the evidence.",
@@ -35,28 +37,18 @@ def calibration(lab: Lab, *, proposer: str | None = None) -> Calibration:
     counts: dict[str, int] = {}
     for stated in history.priors.values():
         counts[stated.actor] = counts.get(stated.actor, 0) + 1
-    for _, body in _rows(lab, "experiment"):
-        counts[str(body["proposed_by"])] = counts.get(str(body["proposed_by"]), 0) + 1
+    experiments = [*lab.experiments.all()]
+    for item in experiments:
+        counts[item.proposed_by] = counts.get(item.proposed_by, 0) + 1
     names = sorted(counts, key=lambda name: (-counts[name], name))
     if proposer is not None:
         names = [name for name in names if name == proposer]
-    found: list[Board] = [
-        {"proposer": name, "priors": priors_of(lab, history, name), "costs": _costs(lab, name),
-         "predictions": _predictions(lab, name)}
-        for name in names[:_MOST]
-    ]  # fmt: skip
+    found: list[Board] = []
+    for name in names[:_MOST]:
+        own = [item for item in experiments if item.proposed_by == name]
+        found.append({"proposer": name, "priors": priors_of(lab, history, name), "costs": _costs(lab, own),
+                      "predictions": _predictions(lab, own)})  # fmt: skip
     return {"proposers": found, "total": len(names), "notes": [*NOTES]}
-
-
-def _rows(lab: Lab, kind: str) -> Iterator[tuple[str, Body]]:
-    cursor: str | None = None
-    while True:
-        page = lab.context.store.page(kind, limit=_PAGE, cursor=cursor)
-        for item in page.items:
-            yield item.id, item.body
-        cursor = page.next_cursor
-        if cursor is None:
-            return
 
 
 def _few(n: int, what: str) -> str | None:
@@ -69,19 +61,19 @@ def priors_of(lab: Lab, history: History, proposer: str) -> Priors:
     came: list[bool] = []
     counts = dict.fromkeys(("open", "parked", "by_hand", "reopened", "not_declared", "unknown"), 0)
     for id, said in history.priors.items():
-        body = body_of(lab, "hypothesis", id) if said.actor == proposer else None
-        if body is None:
+        claim = _claim(lab, id) if said.actor == proposer else None
+        if claim is None:
             continue
         if not said.declared:
             counts["unknown" if said.declared is None else "not_declared"] += 1
-        elif body["status"] in ("open", "parked"):
-            counts[body["status"]] += 1
+        elif claim.status in ("open", "parked"):
+            counts[claim.status] += 1
             counts["reopened"] += id in history.reopened
-        elif body.get("decided_by") != "evidence":
+        elif claim.decided_by != "evidence":
             counts["by_hand"] += 1
         else:
             stated.append(said.prior)
-            came.append(body["status"] == "supported")
+            came.append(claim.status == "supported")
     why = _few(len(stated), "decided claims with a declared prior")
     score = brier(stated, came) if why is None else None
     shown: list[ReliabilityBin] = [
@@ -97,23 +89,28 @@ def priors_of(lab: Lab, history: History, proposer: str) -> Priors:
     }  # fmt: skip
 
 
-def _costs(lab: Lab, proposer: str) -> Costs:
+def _claim(lab: Lab, id: str) -> Hypothesis | None:
+    try:
+        return lab.hypotheses.get(id)
+    except NotFound:  # it was taken back
+        return None
+
+
+def _costs(lab: Lab, experiments: Sequence[Experiment]) -> Costs:
     ratios: list[float] = []
     runs = above = censored = censored_above = lost = not_declared = 0
-    for id, body in _rows(lab, "experiment"):
-        if body["proposed_by"] != proposer:
-            continue
-        cost, own = body["design"]["cost_run_hours"], []
-        ended = [run.body for run in lab.context.store.find("run", experiment_id=id) if "adopted" not in run.body]
-        ended = [run for run in ended if run["status"] in ("done", "lost", *_EARLY)]
+    for item in experiments:
+        cost, own = item.design.cost_run_hours, list[float]()
+        is_here = item.approved_by is not None and item.runs  # adopted work ran elsewhere
+        ended = [run for run in lab.runs.all(experiment_id=item.id) if run.status in _OVER] if is_here else []
         if not cost:
             not_declared += bool(ended)
             continue
         for run in ended:
-            hours = run["run_hours"]
-            if run["status"] == "lost" or hours is None:
+            hours = run.run_hours
+            if run.status == "lost" or hours is None:
                 lost += 1
-            elif run["status"] in _EARLY:
+            elif run.status in _EARLY:
                 censored += 1
                 censored_above += hours > cost
             else:
@@ -131,22 +128,21 @@ def _costs(lab: Lab, proposer: str) -> Costs:
     }  # fmt: skip
 
 
-def _predictions(lab: Lab, proposer: str) -> Predictions:
+def _predictions(lab: Lab, experiments: Sequence[Experiment]) -> Predictions:
     """Returns how claims of an effect of a certain size fared: an mde alone is a threshold, and no prediction."""
     declared, covered, ratios = 0, 0, []
     seen: set[str] = set()
-    for _, body in _rows(lab, "experiment"):
-        design, claim = body["design"], body["hypothesis_id"]
-        if body["proposed_by"] != proposer or design["claim"] != "value" or not design["mde"] or claim in seen:
-            continue
-        if not body["runs"]:
+    for item in experiments:
+        claim, mde = item.hypothesis_id, item.design.mde
+        if item.design.claim != "value" or not mde or claim is None or claim in seen or not item.runs:
             continue
         seen.add(claim)
         declared += 1
-        effect = (body_of(lab, "hypothesis", claim) or {}).get("effect")
+        found = _claim(lab, claim)
+        effect = None if found is None else found.effect
         if effect is not None and effect.get("low") is not None and effect.get("high") is not None:
-            covered += effect["low"] <= design["mde"] <= effect["high"]
-            ratios.append(effect["value"] / design["mde"])
+            covered += effect["low"] <= mde <= effect["high"]
+            ratios.append(effect["value"] / mde)
     why = "no claim says how large its effect is (--claim value)" if not declared else _few(len(ratios), "such effects")
     median, interval = median_interval(ratios) if why is None else (None, None)
     low, high = interval or (None, None)

@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual_autonomy.history import is_person
 
 if TYPE_CHECKING:
     from perpetual import Lab
+    from perpetual.api import Experiment
     from perpetual.documents.provenance import CodeStateDocument
 
 __all__ = ["Known", "shape", "worst_hours"]
@@ -26,53 +26,51 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _SAME = ("scheduler", "engine", "nodes", "worktree", "isolate", "needs_artifacts")
 _JUDGED = ("on_crash", "stop_rule")  # which say what is no failure
 _EMPTY: tuple[object, ...] = (None, {}, [], (), False)
-_PAGE = 500
-Body = Mapping[str, Any]
 
 
-def _open_number(word: str) -> str:
-    """Returns a word with a number, or the number after its `=`, taken out."""
+def _open_word(word: str) -> tuple[str, str]:
+    """Returns a word with a number, or the number after its `=`, taken out; tagged, so that no text passes for one."""
     name, equals, value = word.rpartition("=")
-    if _NUMBER.match(value) and (equals or name == ""):
-        return f"{name}{equals}#"
-    return word
+    is_number = _NUMBER.match(value) and (equals or not name)
+    return ("number", f"{name}{equals}") if is_number else ("word", word)
 
 
 def _open(value: object) -> object:
+    """Returns a value of the configuration with its numbers taken out; tagged as words are."""
     if isinstance(value, dict):
         return {key: _open(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_open(one) for one in value]
-    return "#" if isinstance(value, int | float) and not isinstance(value, bool) else value
+        return ["list", *map(_open, value)]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return ["number"] if is_number else ["value", value]
 
 
-def shape(body: Body) -> str | None:
+def shape(item: Experiment) -> str | None:
     """Returns what two specifications share that differ in numbers alone; None without a command."""
-    command = body["command"]
     try:
-        words = shlex.split(command) if isinstance(command, str) else []
+        words = shlex.split(item.command or "")
     except ValueError:
         return None
     if not words:
         return None
-    resources = {key: body["resources"].get(key) for key in _SAME}
+    resources = {key: getattr(item.resources, key) for key in _SAME}
     parts = {
-        "command": [words[0], *map(_open_number, words[1:])], "env": body["env"], "cwd": body["cwd"],
-        "config": _open(body["config"]),
-        "design": {key: body["design"].get(key) for key in _JUDGED},
+        "command": [words[0], *map(_open_word, words[1:])], "env": item.env, "cwd": item.cwd,
+        "config": _open(item.config),
+        "design": {key: getattr(item.design, key) for key in _JUDGED},
         "resources": {key: value for key, value in resources.items() if value not in _EMPTY},
     }  # fmt: skip
     return json.dumps(parts, sort_keys=True)
 
 
-def worst_hours(lab: Lab, body: Body) -> tuple[float, float] | None:
+def worst_hours(lab: Lab, item: Experiment) -> tuple[float, float] | None:
     """Returns the run-hours that one replicate and all of them may use at most; None where nothing bounds them."""
-    methodology, resources = lab.config.methodology, body["resources"]
-    if resources["wall_s"] is None or methodology["on_overrun"] != "kill":
+    methodology, resources = lab.config.methodology, item.resources
+    if resources.wall_s is None or methodology["on_overrun"] != "kill":
         return None
-    each = resources["wall_s"] / 3600.0 * max(1, resources["gpus"]) * max(1, resources.get("nodes") or 1)
+    each = resources.wall_s / 3600.0 * max(1, resources.gpus) * max(1, resources.nodes or 1)
     attempts = methodology["max_attempts"] if methodology["auto_retry"] else 1
-    return each, each * int(body["design"]["replicates"]) * attempts
+    return each, each * item.design.replicates * attempts
 
 
 class Known:
@@ -80,23 +78,15 @@ class Known:
 
     def __init__(self, lab: Lab) -> None:
         self._codes: dict[str, set[str | None]] = {}
-        store, cursor = lab.context.store, None
-        while True:
-            page = store.page("experiment", limit=_PAGE, cursor=cursor)
-            for item in page.items:
-                body: Body = item.body
-                if not is_person(body["approved_by"]) or not lab.context.trust.counts(item.id, body):
-                    continue
-                key = shape(body)
-                if key is not None:
-                    self._codes.setdefault(key, set()).add((body.get("approved_code") or {}).get("sha256"))
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+        for item in lab.experiments.all():
+            approval = lab.experiments.approval(item.id) if is_person(item.approved_by) else None
+            key = None if approval is None else shape(item)
+            if approval is not None and key is not None:
+                self._codes.setdefault(key, set()).add(approval[1])
 
-    def problem(self, body: Body, code: CodeStateDocument | None, rule: str) -> str | None:
+    def problem(self, item: Experiment, code: CodeStateDocument | None, rule: str) -> str | None:
         """Returns why a specification is not what a person has approved, or None."""
-        codes = self._codes.get(shape(body) or "")
+        codes = self._codes.get(shape(item) or "")
         if codes is None:
             return "no person has approved this program with other numbers here"
         sha256 = None if code is None else code.get("sha256")

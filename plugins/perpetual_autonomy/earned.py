@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from perpetual_autonomy.approver import PREFIX, Approver, Codes
 from perpetual_autonomy.ceilings import Ceiling, ceilings
 from perpetual_autonomy.covers import Known, worst_hours
-from perpetual_autonomy.history import Body, History, action_of
+from perpetual_autonomy.history import History, action_of, experiment_of
 from perpetual_autonomy.ledger import USE, day_now, used_of_day
-from perpetual_autonomy.rights import Right, note_changes
+from perpetual_autonomy.rights import Right, is_agent, note_changes
 
 if TYPE_CHECKING:
     from perpetual import Lab
+    from perpetual.api import Experiment
 
 __all__ = ["Earned", "build"]
 
@@ -34,30 +35,29 @@ class Earned(Approver):
         rights = {right.pair: right for right in note_changes(lab, self._history, limits) if right.in_force}
         if not rights:
             return ()
-        waiting = lab.context.store.find("experiment", status="proposed")
-        return {item.id for item in waiting if _fits(lab, item.body, rights) is not None}
+        return {item.id for item in lab.experiments.all(status="proposed") if _fits(lab, item, rights) is not None}
 
     def decide(self, lab: Lab, codes: Codes) -> Mapping[str, str]:
         """Returns the names of the rights by which the proposals are approved, and books their hours."""
         limits = _limits(lab)
         rights = {right.pair: right for right in note_changes(lab, self._history, limits) if right.in_force}
-        day = day_now(lab, lab.context.clock())
+        day = day_now(lab)
         known, used, found = Known(lab), dict[str, float](), dict[str, str]()
         room = _Room(lab)
-        for id in sorted(codes, key=lambda id: lab.context.need("experiment", id).number):
-            body: Body = lab.context.need("experiment", id).body
-            fit = _fits(lab, body, rights)
-            if fit is None or known.problem(body, codes[id], fit[1].code) is not None:
+        for id, code in codes.items():
+            item = experiment_of(lab, id)
+            fit = None if item is None else _fits(lab, item, rights)
+            if item is None or fit is None or known.problem(item, code, fit[1].code) is not None:
                 continue
             right, ceiling, hours = fit
             action = right.pair[1]
             if action not in used:
                 used[action] = used_of_day(lab, action, day)
-            if used[action] + hours > ceiling.run_hours_per_day + _ROUNDING or not room.takes(body, hours):
+            if used[action] + hours > ceiling.run_hours_per_day + _ROUNDING or not room.takes(item, hours):
                 continue
             used[action] += hours
             number = int(right.number or 0)
-            lab.records(USE).append(experiment=id, spec_hash=body["spec_hash"], proposer=right.pair[0], action=action,
+            lab.records(USE).append(experiment=id, spec_hash=item.spec_hash, proposer=right.pair[0], action=action,
                                     right=number, run_hours=hours, day=day)  # fmt: skip
             lab.feed.emit("autonomy.approved", id, {"right": number, "proposer": right.pair[0], "action": action,
                                                     "run_hours": hours, "day": day})  # fmt: skip
@@ -72,9 +72,9 @@ class _Room:
         self._run_hours = lab.budget.room_run_hours()
         self._gpu_hours = lab.budget.totals()["left_gpu_hours"]
 
-    def takes(self, body: Body, hours: float) -> bool:
+    def takes(self, item: Experiment, hours: float) -> bool:
         """Returns whether the hours fit, and takes them."""
-        gpu_hours = hours if body["resources"]["gpus"] else 0.0
+        gpu_hours = hours if item.resources.gpus else 0.0
         runs, gpus = self._run_hours, self._gpu_hours
         if (runs is not None and hours > runs + _ROUNDING) or (gpus is not None and gpu_hours > gpus + _ROUNDING):
             return False
@@ -85,15 +85,14 @@ class _Room:
 
 def _limits(lab: Lab) -> dict[str, Ceiling]:
     """Returns the ceilings in force: none for an agent, whose environment may name another configuration."""
-    trust = lab.context.trust
-    return {} if trust.is_held or trust.for_agent else ceilings(lab)
+    return {} if lab.trust.state() == "held" or is_agent(lab) else ceilings(lab)
 
 
-def _fits(lab: Lab, body: Body, rights: Mapping[tuple[str, str], Right]) -> tuple[Right, Ceiling, float] | None:
+def _fits(lab: Lab, item: Experiment, rights: Mapping[tuple[str, str], Right]) -> tuple[Right, Ceiling, float] | None:
     """Returns the right, its ceiling and all hours of a proposal that the right may approve; else None."""
-    right = rights.get((body["proposed_by"], action_of(body["design"])))
-    hours = worst_hours(lab, body)
-    is_plain = body["command"] is not None and not body["design"].get("runs_of")
+    right = rights.get((item.proposed_by, action_of(item.design)))
+    hours = worst_hours(lab, item)
+    is_plain = item.command is not None and not item.design.runs_of
     if right is None or right.ceiling is None or right.number is None or hours is None or not is_plain:
         return None
     if hours[0] > right.ceiling.run_hours + _ROUNDING:

@@ -5,17 +5,17 @@ Read once, and then only what is new.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.api import NotFound
 
 if TYPE_CHECKING:
     from perpetual import Lab
-    from perpetual.api import Event
+    from perpetual.api import Design, Event, Experiment
 
-__all__ = ["ACTIONS", "COST_FACTOR", "Body", "History", "Incident", "Stated", "Standing", "action_of", "body_of",
+__all__ = ["ACTIONS", "COST_FACTOR", "History", "Incident", "Stated", "Standing", "action_of", "experiment_of",
            "is_person"]  # fmt: skip
 
 ACTIONS = ("claim-run", "confirmation-run", "baseline-run")
@@ -24,14 +24,13 @@ _PAGE = 1000
 _OVER = ("done", "failed", "killed", "timeout", "lost")
 _LIVE = ("queued", "launching", "running")
 Pair = tuple[str, str]  # proposer and class of action
-Body = Mapping[str, Any]
 
 
-def action_of(design: Mapping[str, object]) -> str:
+def action_of(design: Design) -> str:
     """Returns the class of action that approving an experiment of this design is."""
-    if design["claim"] is None:
+    if design.claim is None:
         return "baseline-run"
-    return "confirmation-run" if design.get("confirmation") else "claim-run"
+    return "confirmation-run" if design.confirmation else "claim-run"
 
 
 def is_person(actor: object) -> bool:
@@ -147,9 +146,10 @@ class History:
         elif kind == "run_tainted":
             yield str(payload["experiment_id"]), "tainted", subject
         elif kind == "budget_overrun":
-            run = body_of(lab, "run", subject)
-            if run is not None:
-                yield str(run["experiment_id"]), "overrun", subject
+            try:
+                yield lab.runs.get(subject).experiment_id, "overrun", subject
+            except NotFound:
+                return
         elif kind == "run_status" and payload["to"] in _OVER:
             found = self._ended(lab, subject, str(payload["to"]))
             if found is not None:
@@ -164,41 +164,39 @@ class History:
 
     def _ended(self, lab: Lab, id: str, to: str) -> str | None:
         """Returns the incident that the end of a run is, None where it is none; lost is the machine's."""
-        run = body_of(lab, "run", id)
-        experiment = None if run is None else body_of(lab, "experiment", run["experiment_id"])
-        if run is None or experiment is None or "adopted" in run or to == "lost":
+        try:
+            run = lab.runs.get(id)
+        except NotFound:
             return None
-        design = experiment["design"]
-        rule = str(design.get("stop_rule") or "")
+        experiment = experiment_of(lab, run.experiment_id)
+        if experiment is None or experiment.approved_by is None or to == "lost":  # adopted work was approved nowhere
+            return None
+        design = experiment.design
+        rule = design.stop_rule or ""
         if to == "killed":
             return "killed"
         if to == "timeout":
             return None if rule.startswith("wall:") else "timeout"
         if to == "failed":
-            is_asked = design.get("on_crash") is not None or rule == f"exit:{run['exit_code']}"
-            return None if is_asked else "failed"
-        cost, hours = design["cost_run_hours"], run["run_hours"]
+            return None if design.on_crash is not None or rule == f"exit:{run.exit_code}" else "failed"
+        cost, hours = design.cost_run_hours, run.run_hours
         return "cost" if cost is not None and hours is not None and hours > COST_FACTOR * cost else None
 
     def _start(self, lab: Lab, seq: int, id: str) -> None:
         if id not in self._firsts:
             self._firsts.add(id)
-            track = self._track(lab, id)
-            if track is not None:
-                track.started.append((seq, id))
+            item = experiment_of(lab, id)
+            if item is not None:
+                self._of(item).started.append((seq, id))
 
     def _add(self, lab: Lab, event: Event, experiment: str, kind: str, subject: str) -> None:
-        body = body_of(lab, "experiment", experiment)
-        track = self._track(lab, experiment)
-        if body is None or track is None or (kind == "rejected" and event.actor == body["proposed_by"]):
+        item = experiment_of(lab, experiment)
+        if item is None or (kind == "rejected" and event.actor == item.proposed_by):
             return
-        track.incidents.append(Incident(event.seq, event.time, kind, subject, experiment, event.actor))
+        self._of(item).incidents.append(Incident(event.seq, event.time, kind, subject, experiment, event.actor))
 
-    def _track(self, lab: Lab, id: str) -> _Track | None:
-        body = body_of(lab, "experiment", id)
-        if body is None:
-            return None
-        return self._tracks.setdefault((str(body["proposed_by"]), action_of(body["design"])), _Track())
+    def _of(self, item: Experiment) -> _Track:
+        return self._tracks.setdefault((item.proposed_by, action_of(item.design)), _Track())
 
     def standing(self, lab: Lab, pair: Pair, *, revoked_at: tuple[int, ...] = ()) -> Standing:
         """Returns how a pair stands now.
@@ -216,10 +214,10 @@ class History:
         for seq, id in track.started:
             if seq <= since:
                 continue
-            body = body_of(lab, "experiment", id)
-            if body is None or not is_person(body["approved_by"]) or not lab.context.trust.counts(id, body):
+            item, approval = experiment_of(lab, id), lab.experiments.approval(id)
+            if item is None or approval is None or not is_person(approval[0]):
                 continue
-            state = _trial(lab, id, body)
+            state = _trial(lab, item)
             if state == "pending":
                 pending = id
                 break
@@ -229,19 +227,19 @@ class History:
         return Standing(clean, attempt, tuple(track.incidents), pending, tuple(counted))
 
 
-def body_of(lab: Lab, kind: str, id: str) -> Body | None:
-    """Returns the row of that id as the store keeps it, or None."""
-    found = lab.context.store.get(kind, id)
-    return None if found is None else found.body
+def experiment_of(lab: Lab, id: str) -> Experiment | None:
+    """Returns the experiment of that id, or None."""
+    try:
+        return lab.experiments.get(id)
+    except NotFound:
+        return None
 
 
-def _trial(lab: Lab, id: str, body: Body) -> str:
+def _trial(lab: Lab, item: Experiment) -> str:
     """Returns `pending`, `clean`, or `void` of an experiment without incident that has started."""
-    statuses = [str(run.body["status"]) for run in lab.context.store.find("run", experiment_id=id)]
-    if any(status in _LIVE for status in statuses):
+    if any(item.runs.get(status) for status in _LIVE):
         return "pending"
-    if body["status"] not in ("complete", "analysed"):
-        claim = body_of(lab, "hypothesis", body["hypothesis_id"]) if body["hypothesis_id"] else None
-        if claim is None or claim["status"] == "open":
-            return "pending"
-    return "void" if "lost" in statuses or not statuses else "clean"
+    is_open = item.hypothesis_id is None or lab.hypotheses.get(item.hypothesis_id).status == "open"
+    if item.status not in ("complete", "analysed") and is_open:
+        return "pending"
+    return "clean" if item.runs.get("done") and not item.runs.get("lost") else "void"

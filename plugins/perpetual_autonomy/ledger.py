@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hmac
+import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
 
+from perpetual.toolkit import user_state
 from perpetual.toolkit.quiet import day_of
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from perpetual import Lab
     from perpetual.api import Record
 
@@ -55,7 +57,7 @@ def person_said(lab: Lab, pair: tuple[str, str]) -> Person:
     for row in reversed(rows):
         if row["change"] == "revoked":
             open_, why = row.number, row["why"]
-        elif row["of"] == open_ and lab.context.trust.vouches(_subject(pair), [str(open_)], row["mark"]):
+        elif row["of"] == open_ and hmac.compare_digest(str(row["mark"]), _mark(lab, pair, open_)):
             open_, why = 0, None
     return Person(bool(open_), tuple(row["seq"] for row in rows if row["change"] == "revoked"), why)
 
@@ -68,29 +70,34 @@ def open_revocation(lab: Lab, pair: tuple[str, str]) -> int:
 
 def append(lab: Lab, pair: tuple[str, str], change: str, *, seq: int, why: str, facts: dict[str, object]) -> Record:
     """Appends what became of a pair's right, and its event."""
-    given: dict[str, Any] = {}
-    if change == "restored":
-        of = open_revocation(lab, pair)
-        given = {"of": of, "mark": lab.context.trust.vouch(_subject(pair), [str(of)])}
+    of = open_revocation(lab, pair) if change == "restored" else None
+    mark = None if of is None else _mark(lab, pair, of)
     with lab.transaction():
         row = lab.records(CHANGE).append(proposer=pair[0], action=pair[1], change=change, rule=RULE, seq=seq, why=why,
-                                         facts=facts, **given)  # fmt: skip
+                                         facts=facts, of=of, mark=mark)  # fmt: skip
         payload = {"proposer": pair[0], "action": pair[1], "right": row.number, "why": why, "rule": RULE}
         lab.feed.emit(f"autonomy.{change}", f"{pair[0]} {pair[1]}", payload)
     return row
 
 
-def _subject(pair: tuple[str, str]) -> str:
-    return f"right {pair[0]} {pair[1]}"
+def _mark(lab: Lab, pair: tuple[str, str], of: int) -> str:
+    """Returns what makes the restoration of a revocation count: a hash keyed by a secret of this user."""
+    text = json.dumps(["right", lab.config.project_id, str(lab.root), *pair, of])
+    return hmac.new(user_state.secret(), text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
 
 
-def day_now(lab: Lab, now: datetime) -> str:
+def now() -> datetime:
+    """Returns the present."""
+    return datetime.now(UTC)
+
+
+def day_now(lab: Lab) -> str:
     """Returns the day that approvals count for: this machine's, and never one before that of the newest row.
 
     A clock that is set back makes no day anew.
     """
     newest = lab.records(USE).list(limit=1, newest_first=True).items
-    today = day_of(now)
+    today = day_of(now())
     return max(today, str(newest[0]["day"])) if newest else today
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual_autonomy.documents import IncidentShown, RightChanged, Rights, RightShown
 
-__all__ = ["Right", "change", "note_changes", "right_of", "rights"]
+__all__ = ["Right", "change", "is_agent", "note_changes", "right_of", "rights"]
 
 WORSE_BY = 0.05  # a Brier score that is above that of the base rate by more holds a right back
 
@@ -132,7 +132,7 @@ def rights(lab: Lab) -> Rights:
     history = History()
     history.read(lab)
     named = [(proposer, action) for action, ceiling in limits.items() for proposer in ceiling.proposers]
-    day = day_now(lab, lab.context.clock())
+    day = day_now(lab)
     return {
         "day": day,
         "rule": RULE,
@@ -178,7 +178,7 @@ def change(lab: Lab, proposer: str, action: str, *, restore: bool = False, why: 
         UsageError: for a class that there is not, without a reason, and where nothing changes.
     """
     lab.trust.require("changing a right")
-    if lab.context.trust.for_agent:
+    if is_agent(lab):
         raise NotPermitted("changing a right is for a person", hint=FOR_A_PERSON)
     if action not in ACTIONS:
         raise UsageError(unknown("class of action", action, ACTIONS), hint="perpetual rights")
@@ -193,6 +193,15 @@ def change(lab: Lab, proposer: str, action: str, *, restore: bool = False, why: 
         append(lab, pair, "restored" if restore else "revoked", seq=lab.feed.last(), why=why.strip()[:500], facts={})
     return {"proposer": proposer, "action": action, "change": "restored" if restore else "revoked",
             "waiting": [] if restore else waiting}  # fmt: skip
+
+
+def is_agent(lab: Lab) -> bool:
+    """Returns whether an agent asks, by its name or by its shell, whatever the methodology says."""
+    try:
+        lab.trust.refuse_agents()
+    except NotPermitted:
+        return True
+    return False
 
 
 def _unstarted(lab: Lab, pair: tuple[str, str]) -> list[str]:

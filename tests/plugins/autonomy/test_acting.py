@@ -81,19 +81,21 @@ def test_the_loop_approves_what_a_right_covers_and_says_by_which(
     assert found["clean"] == 1
 
 
-def test_the_cap_of_a_day_holds_also_where_the_clock_goes_back(agent: Lab, person: Lab, own: Own, few: None) -> None:
+def test_the_cap_of_a_day_holds_also_where_the_clock_goes_back(
+    agent: Lab, loop: Lab, own: Own, few: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own()
     for number in range(2, 10):
         propose(agent, number / 10)  # each with a wall limit of 60 s: six of them fit into 0.1 run-hours
-    now = datetime.now(UTC)
-    with Lab.open(agent.root, actor="loop", clock=lambda: now) as lab:
-        assert len(lab.loop.approve()) == 6
-    for clock in (now, now - timedelta(days=2), now - timedelta(days=400)):
-        with Lab.open(agent.root, actor="loop", clock=lambda at=clock: at) as lab:  # type: ignore[misc]
-            assert lab.loop.approve() == []
-            assert rights(lab)["ceilings"][0]["used_today"] == pytest.approx(0.1)
-    with Lab.open(agent.root, actor="loop", clock=lambda: now + timedelta(days=1)) as lab:
-        assert len(lab.loop.approve()) == 2
+    loop.config.refresh()
+    now, clock = datetime.now(UTC), [datetime.now(UTC)]
+    monkeypatch.setattr("perpetual_autonomy.ledger.now", lambda: clock[0])
+    assert len(loop.loop.approve()) == 6
+    for clock[0] in (now, now - timedelta(days=2), now - timedelta(days=400)):
+        assert loop.loop.approve() == []
+        assert rights(loop)["ceilings"][0]["used_today"] == pytest.approx(0.1)
+    clock[0] = now + timedelta(days=1)
+    assert len(loop.loop.approve()) == 2
 
 
 @pytest.mark.slow
