@@ -26,6 +26,7 @@ class Earned(Approver):
 
     def __init__(self) -> None:
         self._history = History()
+        self._known: tuple[int, Known] | None = None  # as of an event
 
     def candidates(self, lab: Lab) -> Collection[str]:
         """Returns the proposals of proposers whose right is in force, and that fit below its ceiling."""
@@ -35,14 +36,24 @@ class Earned(Approver):
         rights = {right.pair: right for right in note_changes(lab, self._history, limits) if right.in_force}
         if not rights:
             return ()
-        return {item.id for item in lab.experiments.all(status="proposed") if _fits(lab, item, rights) is not None}
+        found = {item.id for item in lab.experiments.all(status="proposed") if _fits(lab, item, rights) is not None}
+        if found:
+            self._approved(lab, anew=True)  # before the transaction: it reads every experiment
+        return found
+
+    def _approved(self, lab: Lab, *, anew: bool) -> Known:
+        """Returns what persons have approved; with `anew` as of now."""
+        last = lab.feed.last()
+        if self._known is None or (anew and self._known[0] != last):
+            self._known = last, Known(lab)
+        return self._known[1]
 
     def decide(self, lab: Lab, codes: Codes) -> Mapping[str, str]:
         """Returns the names of the rights by which the proposals are approved, and books their hours."""
         limits = _limits(lab)
         rights = {right.pair: right for right in note_changes(lab, self._history, limits) if right.in_force}
         day = day_now(lab)
-        known, used, found = Known(lab), dict[str, float](), dict[str, str]()
+        known, used, found = self._approved(lab, anew=False), dict[str, float](), dict[str, str]()
         room = _Room(lab)
         for id, code in codes.items():
             item = experiment_of(lab, id)

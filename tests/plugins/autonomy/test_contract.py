@@ -144,10 +144,12 @@ def failing(approver: Approver, make: Callable[[], Lab], names: Collection[str])
     return failed
 
 
+@pytest.mark.slow
 def test_the_plain_one_keeps_it(contract_lab: Callable[[], Lab]) -> None:
     assert failing(Plain(), contract_lab, NAMES) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", BREAKS, ids=lambda one: one.__name__)
 def test_a_broken_promise_is_seen(
     broken: type[Plain], contract_lab: Callable[[], Lab], monkeypatch: pytest.MonkeyPatch

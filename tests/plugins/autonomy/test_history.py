@@ -215,7 +215,8 @@ def test_programs_that_differ_in_numbers_alone_are_the_same(one: str, other: str
 def test_what_else_makes_another_program() -> None:
     plain = spec("t 1")
     assert spec("t 1", config={"lr": 1}) == spec("t 1", config={"lr": 2.5})
-    others: list[dict[str, object]] = [{"env": {"A": "1"}}, {"cwd": "x"}, {"config": {"path": "/etc"}}, {"design": Design(on_crash="refutes")},
+    others: list[dict[str, object]] = [{"env": {"A": "1"}}, {"cwd": "x"}, {"config": {"path": "/etc"}},
+              {"design": Design(on_crash="refutes")},
               {"resources": Resources(scheduler="ray")}, {"resources": Resources(needs_artifacts=("e1/a",))},
               {"config": {"is": True}}, {"config": {"lr": ["number"]}}]  # fmt: skip
     assert len({plain, *(spec("t 1", **given) for given in others)}) == len(others) + 1
