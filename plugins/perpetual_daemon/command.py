@@ -65,9 +65,10 @@ def daemon(
 ) -> int:  # fmt: skip
     """Turn the loop unattended: record, analyse, decide, propose, approve, launch; sleep until something happens.
 
-    It approves only what the methodology's auto_approve lets it, and starts nothing beyond the budget. It ends with a
-    reason: all_decided, queue_empty, max_cycles, stop_requested (exit 0), harness_down (3), waiting_for_approval (4),
-    budget_exhausted (7), no_progress (8), failure_rate (9). Runs go on when it ends. A second one is refused (6).
+    It approves only what the methodology's auto_approve or an earned right lets it, and starts nothing beyond the
+    budget. It ends with a reason: all_decided, queue_empty, max_cycles, stop_requested (exit 0), harness_down (3),
+    waiting_for_approval (4), budget_exhausted (7), no_progress (8), failure_rate (9). Runs go on when it ends. A second
+    one is refused (6).
     """
     if ctx.invoked_subcommand is not None:
         return 0

@@ -278,7 +278,7 @@ def approve(lab: Lab, id: str, *, runs: int | None = None) -> SweepDocument:
 
 def _is_by_person(experiment: Experiment) -> bool:
     by = experiment.approved_by
-    return by is not None and not by.startswith(("agent:", "mcp:"))
+    return by is not None and not by.startswith(("agent:", "mcp:", "right:"))
 
 
 def _approve(lab: Lab, view: View, ids: Sequence[str]) -> None:
