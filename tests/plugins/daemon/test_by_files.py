@@ -31,9 +31,10 @@ signal.pause()
 
 
 class Served:
-    """A daemon in a thread of this process, as the service of its project."""
+    """A daemon in a thread of this process: as the service of its project, or until `stop` is set."""
 
-    def __init__(self, project: Path) -> None:
+    def __init__(self, project: Path, stop: threading.Event | None = None) -> None:
+        self.stop = stop
         self.service, self.project = Daemon(Settings(stays=True, interval_s=0.0)), project
         self.failed: Exception | None = None
         self.thread = threading.Thread(target=self._serve, daemon=True)
@@ -41,7 +42,10 @@ class Served:
     def _serve(self) -> None:
         try:
             with Lab.open(self.project) as own:
-                own.services.run("daemon", self.service)
+                if self.stop is None:
+                    own.services.run("daemon", self.service)
+                else:
+                    self.service.run(own, self.stop)
         except Exception as problem:  # noqa: BLE001 - raised again where the test waits for it
             self.failed = problem
 
@@ -54,14 +58,30 @@ class Served:
         return self.service
 
 
-@pytest.fixture
-def served(project: Path) -> Iterator[Served]:
-    found = Served(project)
+def _begun(project: Path, stop: threading.Event | None = None) -> Served:
+    found = Served(project, stop)
     found.thread.start()
     log = project / ".perpetual" / "services" / "daemon.jsonl"
     until(log.exists, "it has made no turn")  # which says what it waits for
+    return found
+
+
+@pytest.fixture
+def served(project: Path) -> Iterator[Served]:
+    """A daemon that is the project's service."""
+    found = _begun(project)
     yield found
     (project / ".perpetual" / "services" / "daemon.stop").touch()
+    found.thread.join(LONG_S)
+
+
+@pytest.fixture
+def turning(project: Path) -> Iterator[Served]:
+    """A daemon that turns the loop, and is no service."""
+    stop = threading.Event()
+    found = _begun(project, stop)
+    yield found
+    stop.set()
     found.thread.join(LONG_S)
 
 
@@ -117,10 +137,10 @@ def test_what_does_not_answer_is_killed_only_if_it_holds_the_lock(
     assert ("its process is not known" in capsys.readouterr().err) == bool(code)
 
 
-def test_it_ends_where_trust_is_taken_back(served: Served, project: Path) -> None:
+def test_it_ends_where_trust_is_taken_back(turning: Served, project: Path) -> None:
     """Nothing of the project, or of its plugins, is run any longer; the log says why, and the way on."""
     assert run(["trust", "revoke"]) == 0
-    end = served.ended().end
+    end = turning.ended().end
     assert end is not None
     assert end.reason == "waiting_for_approval"
     assert "not created or trusted here" in end.explanation
