@@ -50,6 +50,16 @@ class wordy(interrupted):
     def trouble(self):
         return "no licence " + "x" * 300000 + chr(10) + "second line"
 
+class unsure(interrupted):
+    fails, asked = 3, 0
+    def run(self, lab, stop):
+        stop.wait()
+    def is_at_work(self, lab):
+        self.asked += 1
+        if self.asked <= self.fails:
+            raise LookupError(f"not yet {self.asked}")
+        return True
+
 class holding(interrupted):
     def run(self, lab, stop):
         with lab.together():
@@ -160,6 +170,41 @@ def test_what_companions_say_is_one_short_line(lab: Lab, bring: Bringer) -> None
     assert "KeyboardInterrupt" in found["acme-parts/interrupted"]
     assert found["acme-parts/wordy"].startswith("no licence")
     assert all(len(said) <= 300 and "\n" not in said for said in found.values())
+
+
+def test_a_companion_that_cannot_say_is_asked_again(lab: Lab, bring: Bringer) -> None:
+    """After a while that doubles; once it answers, its trouble is over."""
+    bring("unsure")
+    now = 0.0
+    with Lab.open(lab.root) as fresh:
+        beside = Beside(fresh, lambda actor: Lab.open(lab.root, actor=actor), clock=lambda: now)
+        try:
+            for number, wait_s in ((1, 2.0), (2, 4.0), (3, 8.0)):
+                assert not beside.is_at_work(fresh)
+                now += wait_s - 0.5
+                assert not beside.is_at_work(fresh)  # it is not asked again yet
+                assert beside.troubles() == {"acme-parts/unsure": f"is_at_work: LookupError: not yet {number}"}
+                now += 0.5
+            assert beside.is_at_work(fresh)
+            assert beside.troubles() == {}
+        finally:
+            beside.close()
+
+
+def test_a_companion_that_never_can_say_is_asked_each_five_minutes(lab: Lab, bring: Bringer) -> None:
+    bring("unsure")
+    now = 0.0
+    with Lab.open(lab.root) as fresh:
+        beside = Beside(fresh, lambda actor: Lab.open(lab.root, actor=actor), clock=lambda: now)
+        try:
+            (part,) = [part for _, part in fresh.parts("companion") if type(part).__name__ == "unsure"]
+            part.fails = 1 << 30
+            for _ in range(2 * 3600):
+                beside.is_at_work(fresh)
+                now += 1.0
+            assert 24 <= part.asked <= 24 + 9
+        finally:
+            beside.close()
 
 
 @pytest.mark.slow
