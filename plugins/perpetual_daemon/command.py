@@ -113,6 +113,7 @@ def _serve(cli: CliContext, settings: Settings) -> int:
     lab = cli.lab
     lab.services.allows("starting the service daemon")
     _refuse_second(lab)
+    lab.part("loop")  # or its first turn would find that it cannot be built
     cli.goes_on()
 
     def report(done: Cycle) -> None:
@@ -160,7 +161,9 @@ def _detach(cli: CliContext, words: list[str]) -> int:
     from perpetual_daemon.keeper import ARGUMENTS, NAME
 
     services = cli.lab.services
+    services.allows("starting the service daemon")
     _refuse_second(cli.lab)
+    cli.lab.part("loop")  # else only the log of a process that has ended would say why
     os.environ[ARGUMENTS] = json.dumps([*(["--safe"] if cli.safe else []), *words])
     services.start(NAME)
     deadline = time.monotonic() + 20.0
