@@ -189,7 +189,7 @@ def status(cli: CliContext) -> None:
 
 
 @daemon.command()
-@click.option("--grace", metavar="S", default="10", show_default=True, help="Seconds until its process is killed.")
+@click.option("--grace", metavar="S", default="60", show_default=True, help="Seconds until its process is killed.")
 @json_option
 @pass_cli
 def stop(cli: CliContext, grace: str) -> None:
@@ -199,8 +199,9 @@ def stop(cli: CliContext, grace: str) -> None:
 
     grace_s = seconds_of(grace, "--grace")
     services, folder = services_of(cli)
+    deadline = time.monotonic() + grace_s
     for name in (NAME, "daemon"):  # or the keeper would start it again
-        services.stop(name, grace_s=grace_s)
+        services.stop(name, grace_s=max(0.0, deadline - time.monotonic()))
     _show_status(cli, services, folder)
 
 
