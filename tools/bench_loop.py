@@ -90,8 +90,8 @@ def fill(lab: Lab, count: int) -> None:
     with store.transaction() as tx:
         tx.put("fold", "budget", lab.budget.fold_anew(store.count("debit")))
         place = lab.records("notes.place")  # the notes of the copies are not written
-        for kept in place.list().items or [place.add(event=0)]:
-            place.update(kept.id, event=tx.count("event"))
+        for noted in place.list().items or [place.add(event=0)]:
+            place.update(noted.id, event=tx.count("event"))
     lab.storage.compact()
 
 
