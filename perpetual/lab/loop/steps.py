@@ -268,9 +268,8 @@ def halt_reason(ctx: Context) -> tuple[str, str] | None:
     Only what happened since the loop last stopped counts: the person that starts it again has seen the rest.
     """
     stops = ctx.store.page(EVENT, limit=1, newest_first=True, kind="loop_stopped").items
-    since = stops[0].body["time"] if stops else ""
-    failure = _failure_rate(ctx, since)
-    if failure is not None:
+    since = stops[0].number if stops else 0  # not its time: a clock may jump
+    if (failure := _failure_rate(ctx, since)) is not None:
         return "failure_rate", failure
     if _no_progress(ctx, since):
         return (
@@ -302,35 +301,36 @@ def stop_reason(ctx: Context, launches: Launches) -> tuple[str, str] | None:
         return "waiting_for_approval", f"the code of {named} has changed since it was approved, or cannot be compared"
     if launches.failed:  # one missing program is no rate of failures: a person mends it, or rejects the experiment
         return "waiting_for_approval", "cannot be started until a person has mended it: " + "; ".join(launches.failed)
-    proposed = ctx.store.find(EXPERIMENT, status="proposed")
-    if proposed:
+    if proposed := ctx.store.find(EXPERIMENT, status="proposed"):
         return "waiting_for_approval", f"{', '.join(item.id for item in proposed[:5])} wait for approval"
     return "queue_empty", "nothing is running, approved or worth proposing"
 
 
-def _failure_rate(ctx: Context, since: str) -> str | None:
+def _is_after(ctx: Context, since: int, kind: str, subject: str) -> bool:
+    """Returns whether the subject's last event of that kind was recorded after event `since`; 0 is before all."""
+    events = ctx.store.find(EVENT, subject=subject) if since else []
+    return not since or any(row.number > since and row.body["kind"] == kind for row in events)
+
+
+def _failure_rate(ctx: Context, since: int) -> str | None:
     newest = ctx.store.page(RUN, limit=_FAILURE_WINDOW, newest_first=True).items
     own = [run for run in newest if "adopted" not in run.body]  # earlier work failed elsewhere
-    ended = [run for run in own if run.body["status"] in ENDED and (run.body["ended_at"] or "") > since]
+    ended = [run for run in own if run.body["status"] in ENDED and _is_after(ctx, since, "run_status", run.id)]
     broken = [run for run in ended if run.body["status"] in ("failed", "timeout", "lost")]
-    row = 0
-    for run in ended:
-        if run not in broken:
-            break
-        row += 1
+    row = next((place for place, run in enumerate(ended) if run not in broken), len(ended))
     if row >= _FAILURES_IN_A_ROW or (len(ended) >= _FAILURE_WINDOW and 2 * len(broken) >= len(ended)):
         reasons = sorted({str(run.body["reason"]) for run in broken})
         return f"{len(broken)} of the last {len(ended)} runs failed: {'; '.join(reasons[:3])}"
     return None
 
 
-def _no_progress(ctx: Context, since: str) -> bool:
+def _no_progress(ctx: Context, since: int) -> bool:
     """Returns whether the last measured runs, `_PROGRESS_WINDOW` of them at least, moved nothing."""
     newest = ctx.store.page(EVIDENCE, limit=_PROGRESS_WINDOW, newest_first=True, kind="measured").items
-    rows = [row for row in newest if row.body["created_at"] > since and not row.body.get("post_hoc")]
+    counting = [row for row in newest if not row.body.get("post_hoc")]
+    rows = [row for row in counting if _is_after(ctx, since, "evidence_added", f"v{row.number}")]
     moved: dict[str, float] = {}
     for row in rows:
-        moved[row.body["hypothesis_id"]] = moved.get(row.body["hypothesis_id"], 0.0) + abs(
-            row.body["log_bayes_factor"] or 0.0
-        )
+        id, nats = row.body["hypothesis_id"], abs(row.body["log_bayes_factor"] or 0.0)
+        moved[id] = moved.get(id, 0.0) + nats
     return len(rows) >= _PROGRESS_WINDOW and all(nats < _PROGRESS_NATS for nats in moved.values())
