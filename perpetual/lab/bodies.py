@@ -418,6 +418,7 @@ class Model(TypedDict, total=False):
     baseline_lost: list[float | None]
     stopped: list[tuple[int, float]]
     rung: list[tuple[int, float]]
+    baseline_stopped: list[tuple[int, float]]
     baseline_rung: list[tuple[int, float]]
     equal: str
     baseline_equal: str

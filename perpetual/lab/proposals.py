@@ -8,8 +8,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
 from perpetual.lab.context import Context
-from perpetual.lab.evidence.early import is_stopped
 from perpetual.lab.kinds import HypothesisRow, RunRow
+from perpetual.lab.ledger.runs import is_stopped
 from perpetual.lab.methodology import KEYS
 from perpetual.records import ENDED, LIVE, Score
 from perpetual.science.costs import failure_probability, learned_cost

@@ -187,11 +187,11 @@ def _worst(arms: _Arms, settings: _Terms, sign: float, edges: Sequence[float], l
 
 
 def _with_stopped(arms: _Arms, designs: Sequence[Design]) -> tuple[_Arms, int]:
-    """Returns the arms with what stands for a claim's runs that were stopped early, see `perpetual.science.stopped`.
+    """Returns the arms with what stands for runs that were stopped early, see `perpetual.science.stopped`.
 
-    Also of how many nothing can be said, since too few are complete: they are lost.
+    Also of how many of the claim's nothing can be said, since too few are complete: they are lost.
     """
-    if not any(design.get("stopped") for design in designs):
+    if not any(design.get("stopped") or design.get("baseline_stopped") for design in designs):
         return arms, 0
     unknown = 0
     others = _at_rung(designs[0], "baseline_rung", arms.base_seeds, arms.base)
@@ -205,8 +205,15 @@ def _with_stopped(arms: _Arms, designs: Sequence[Design]) -> tuple[_Arms, int]:
             found.append((place, put))
         unknown += len(stopped) if put is None else 0
     n = sum(len(values) for values in own)
-    beside = tuple((put.v * (len(own[place]) / n) ** 2, put.nu) for place, put in found)
-    return arms._replace(own=own, seeds=seeds, beside=beside), unknown
+    beside = [(put.v * (len(own[place]) / n) ** 2, put.nu) for place, put in found]
+    base, base_seeds = arms.base, arms.base_seeds
+    late = [(seed, _finite(value, "baseline_stopped")) for seed, value in designs[0].get("baseline_stopped") or ()]
+    first = _at_rung(designs[0], "rung", arms.seeds[0], arms.own[0])
+    put = filled(others, [value for _, value in late], first, n=len(base) + len(late))
+    if put is not None:
+        base, base_seeds = [*base, *put.values], [*base_seeds, *(seed for seed, _ in late)]
+        beside.append((put.v, put.nu))
+    return arms._replace(own=own, seeds=seeds, base=base, base_seeds=base_seeds, beside=tuple(beside)), unknown
 
 
 def _at_rung(design: Design, key: str, seeds: Sequence[object], values: Sequence[float]) -> list[tuple[float, float]]:
@@ -425,7 +432,7 @@ def effect_interval(
     if len(_pairs(tamed, tamed.own, 1.0)[0]) > 1:
         how = "of both arms and of their pairs by seed"
     if arms.beside:
-        how += f", with {len(arms.own[0]) - n} stopped early"
+        how += f", with {len(arms.own[0]) - n + len(arms.base) - len(against)} stopped early"
     how = f"95 % at every look, {how}" + (f"; {moved} outlier moved" if moved else "")
     return interval, how, shrunk(value, found, planned)
 

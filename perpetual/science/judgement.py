@@ -70,8 +70,8 @@ def judge(
             or "exit:CODE", see `stopped_by_rule`; a run that it ended counts at its last value.
         baseline: a number, {"value", "n"}, or a list of runs; for several designs one for all, or a list of them.
         runs: {"seed", "value", "status", "by", "order", "code", "data", "environment", "items", "last_value",
-            "exit_code", "stopped", "rung"}. "stopped": whether a claim's run was stopped early; "rung": where its
-            curve stood then, and where those of complete runs had stood.
+            "exit_code", "stopped", "rung"}. "stopped": whether it was stopped early; "rung": where its curve
+            stood then, and where those of complete runs had stood.
         config: as for `confidence`; the methodology's thresholds and `min_replicates` by their own names too.
 
     Raises:
@@ -418,7 +418,8 @@ def _design(
         "paired": claim.get("paired") is not False and bool(base),
         "lost": [None if last is None else last - mean for last in lost],
     }
-    if any(run.is_stopped for run in own):
+    if any(run.is_stopped for run in (*own, *others)):
+        design["baseline_stopped"] = _rungs(others, mean, is_stopped=True)
         design["stopped"] = _rungs(own, mean, is_stopped=True)
         design |= {"rung": _rungs(own, mean), "baseline_rung": _rungs(others, mean)}
     if mde is not None:

@@ -188,8 +188,9 @@ class Baseline(Runs):
         seed = _unused(self.seeds())
         value = self.draw(self.rng, seed, 0.0)
         rung = None if stopping is None else self.rung(self.key, seed, value, 0.0)
-        self.runs.append(_Run(seed, value, order, rung))
-        return 1.0
+        is_stopped = rung is not None and stopping is not None and stopping.stops(rung, self)
+        self.runs.append(_Run(seed, None if is_stopped else value, order, rung, is_stopped))
+        return AT if is_stopped else 1.0
 
     def rung(self, key: str, seed: object, value: float | None, mean: float) -> float | None:
         """Returns where the curve of a run stands at the rung; None of one that crashes before."""
@@ -217,7 +218,8 @@ class Design(Runs):
         taken = self.seeds()
         seed: object = f"{self.id}:{len(taken)}"
         if paired:
-            shared = [run.seed for run in self.baseline.runs if run.value is not None and run.seed not in taken]
+            known = self.baseline.seeds()
+            shared = [run.seed for run in self.baseline.runs if run.seed in known and run.seed not in taken]
             seed = shared[0] if shared else _unused(taken)
         value = self.baseline.draw(self.rng, seed, self._mean)
         rung = None if stopping is None else self.baseline.rung(self.id + self.baseline.key, seed, value, self._mean)

@@ -70,12 +70,18 @@ def rung_of(key: str, seed: object, noise: float | None, *, sd: float, mean: flo
 
 
 class Stopping:
-    """Whether a claim's run is stopped at the rung: by a stopper, under the lab's rule."""
+    """Whether a run is stopped at the rung: by a stopper, under the lab's rule."""
 
     def __init__(self, stopper: Stopper) -> None:
         self.stopper = stopper
 
-    def stops(self, rung: float, own: Runs, others: Runs) -> bool:
-        """Returns whether a run is stopped that stands at `rung`, beside the runs of its design and its baseline's."""
-        state = StopState("claim", rung, own.points(), own.stopped(), others.points())
+    def stops(self, rung: float, own: Runs, others: Runs | None = None) -> bool:
+        """Returns whether a run is stopped that stands at `rung`, beside the runs of its design and its baseline's.
+
+        A baseline's run has no others.
+        """
+        state = StopState(
+            "baseline" if others is None else "claim", rung, own.points(), own.stopped(),
+            () if others is None else others.points(),
+        )  # fmt: skip
         return why_not(state) is None and self.stopper.why(state) is not None

@@ -1,9 +1,10 @@
-"""The stopper `curve`: stops a claim's run whose end its curve foretells.
+"""The stopper `curve`: stops a run of a claim or of its baseline whose end its curve foretells.
 
 The last value is extrapolated by the regression of last values on values at the rung, over the complete runs of the
-claim and of its baseline. A run is stopped where the sd of that is a share of the noise between runs: what is left of
-the run would tell little more. It does not look at whether the run is a good or a bad one. To stop the bad ones alone
-costs more hours than it saves, since complete and stopped runs then lie apart, and the regression must bridge that.
+claim and of its baseline; a baseline's are its own. A run is stopped where the sd of that is a share of the noise
+between runs: what is left of the run would tell little more. It does not look at whether the run is a good or a bad
+one. To stop the bad ones alone costs more hours than it saves, since complete and stopped runs then lie apart, and the
+regression must bridge that.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SPREAD = 0.6  # of the noise between runs
 
 
 class CurveStopper(Stopper):
-    """Stops a claim's run where its curve foretells its last value.
+    """Stops a run that is evidence where its curve foretells its last value.
 
     Args:
         spread: the sd of the last value given the curve, at most, as a share of the noise between runs.
@@ -32,7 +33,7 @@ class CurveStopper(Stopper):
 
     def why(self, state: StopState) -> str | None:
         """Implements `Stopper`; of a search it stops nothing."""
-        if state.sort != "claim":
+        if state.sort == "search":
             return None
         found = filled(state.complete, [*state.stopped, state.value], state.others)
         noise = _noise([state.complete, state.others])

@@ -30,7 +30,7 @@ class HalvingStopper(Stopper):
     def why(self, state: StopState) -> str | None:
         """Implements `Stopper`; the first `eta` runs go on."""
         peers = state.peers
-        if state.sort == "claim":
+        if state.sort != "search":
             peers = (*(value for value, _ in (*state.complete, *state.others)), *state.stopped)
         whole = len(peers) + 1
         place = 1 + sum(value > state.value for value in peers)

@@ -97,7 +97,9 @@ class Judge:
             return {**found, "verdict": "not_yet", "why": f"it has not come to step {rung.step:g}"}
         if rung.share_done > TOO_LATE:
             return {**found, "verdict": "past", "why": f"{rung.share_done:.0%} of its steps are done"}
-        sort: Literal["claim", "search"] = "search" if beside else "claim"
+        if rung.sort == "plain" and not beside:
+            return {**found, "why": "it is of no claim, and no claim is compared with it: those are completed"}
+        sort: Literal["claim", "baseline", "search"] = "search" if beside or rung.sort == "plain" else rung.sort
         state = StopState(sort, rung.value, rung.complete, rung.stopped, rung.others, rung.peers)
         decided = _decided(parts, state)
         found |= {"stopper": decided.stopper, "why": decided.why}
@@ -143,9 +145,7 @@ def _search(lab: Lab, experiment: Experiment) -> list[str]:
 def _not_eligible(experiment: Experiment) -> str | None:
     """Returns why no run of an experiment is stopped early; None where one may be."""
     design = experiment.design
-    if design.claim is None:
-        return "its runs are a baseline's, or no claim's: those are completed"
-    if not isinstance(design.baseline, str):
+    if design.claim is not None and not isinstance(design.baseline, str):
         return "its baseline is a number, which has no curve"
     if design.confirmation:
         return "it is a confirmation, which is completed"

@@ -1,7 +1,7 @@
-"""The rule under which a claim's run may be stopped, whatever a stopper says.
+"""The rule under which a run that is evidence may be stopped, whatever a stopper says.
 
 The estimate of an arm with stopped runs stands on those that are complete: see `perpetual.science.stopped`. So a share
-of the runs is always completed, the first ones among them, and the baseline's runs are never stopped.
+of the runs is always completed, the first ones among them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["LEAST_BASELINE", "LEAST_COMPLETE", "LEAST_SHARE", "why_not"]
 
 LEAST_COMPLETE = 2  # runs of the claim, before one may be stopped
 LEAST_BASELINE = 4  # complete runs of its baseline
-LEAST_SHARE = 1 / 3  # of a claim's runs that are completed
+LEAST_SHARE = 1 / 3  # of the runs that are completed
 
 
 def why_not(state: StopState) -> str | None:
@@ -21,10 +21,11 @@ def why_not(state: StopState) -> str | None:
     if state.sort == "search":
         return None
     complete, stopped = len(state.complete), len(state.stopped)
-    if complete < LEAST_COMPLETE:
-        return f"{counted(complete, 'run')} of the claim complete, {LEAST_COMPLETE} are wanted first"
-    if len(state.others) < LEAST_BASELINE:
+    least = LEAST_BASELINE if state.sort == "baseline" else LEAST_COMPLETE
+    if complete < least:
+        return f"{counted(complete, 'run')} of the {state.sort} complete, {least} are wanted first"
+    if state.sort == "claim" and len(state.others) < LEAST_BASELINE:
         return f"{counted(len(state.others), 'run')} of the baseline complete, {LEAST_BASELINE} are wanted first"
     if complete < LEAST_SHARE * (complete + stopped + 1) - 1e-9:
-        return f"{complete} of {complete + stopped} runs of the claim are complete: one in three is completed"
+        return f"{complete} of {complete + stopped} runs of the {state.sort} are complete: one in three is completed"
     return None

@@ -28,15 +28,16 @@ __all__ = ["StopState", "Stopper"]
 class StopState:
     """One run at the rung, and the runs to hold it against.
 
-    - `sort`: `claim`, whose runs are evidence, or `search`, as of a sweep, whose runs are evidence of nothing.
+    - `sort`: `claim`, whose runs are evidence; `baseline`, which claims are compared with; or `search`, as of a sweep,
+      whose runs are evidence of nothing.
     - `value`: of the run at the rung.
     - `complete`: value at the rung and last value of the runs of the same design that are complete, oldest first.
     - `stopped`: values at the rung of those that were stopped.
-    - `others`: as `complete`, of the baseline's runs.
+    - `others`: as `complete`, of a claim's baseline.
     - `peers`: values at the rung of all runs of the same search that have come so far, this one left out.
     """
 
-    sort: Literal["claim", "search"]
+    sort: Literal["claim", "baseline", "search"]
     value: float
     complete: tuple[tuple[float, float], ...] = ()
     stopped: tuple[float, ...] = ()

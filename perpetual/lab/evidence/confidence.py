@@ -186,7 +186,8 @@ def designs_of(
         sources = [id for item in group.members if item.id not in mute for id in sources_of(ctx, item)]
         early = early_of(ctx, sources, first.body["design"], compared)
         lost = lost_values(ctx, sources, metric, early.runs if early is not None else ())
-        baseline_lost = lost_values(ctx, parts_of(ctx, first.body["design"]), metric)
+        gone = early.runs if early is not None else ()
+        baseline_lost = lost_values(ctx, parts_of(ctx, first.body["design"]), metric, gone)
         for place, each in enumerate(compared):
             seen = oriented(
                 first, each.baseline, each.rows, against=each.against, lost=[] if place else lost,

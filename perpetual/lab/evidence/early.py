@@ -6,34 +6,41 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.lab.context import Context
+from perpetual.lab.evidence.stale import parts_of
 from perpetual.lab.kinds import RUN, RunRow
+from perpetual.lab.ledger.runs import is_stopped
 from perpetual.records import ENDED
+from perpetual.science.versions import unlike
 
 if TYPE_CHECKING:
     from perpetual.lab.bodies import DesignBody, Model, StoppedBody
     from perpetual.lab.evidence.stale import Comparison
 
-__all__ = ["Early", "early_of", "is_stopped", "stopped_runs", "where"]
+__all__ = ["Early", "early_of", "stopped_runs", "where"]
+
+_Points = list[tuple[int, float]]  # seed and value at the step where runs were stopped
 
 
 class Early(NamedTuple):
-    """Seeds and values at the step where runs of a design were stopped, in the metric's own direction."""
+    """What is known of a design's runs, and of its baseline's, at the step where some were stopped."""
 
     runs: frozenset[str]  # ids of those that were stopped
     sign: float  # -1 where smaller is better
-    stopped: list[tuple[int, float]]
-    rung: list[tuple[int, float]]
-    baseline_rung: list[tuple[int, float]]
+    stopped: _Points
+    rung: _Points
+    baseline_stopped: _Points
+    baseline_rung: _Points
 
     def over(self, mean: float) -> Model:
         """Returns them over a baseline's mean, better where larger, as parts of a design."""
 
-        def oriented(found: list[tuple[int, float]]) -> list[tuple[int, float]]:
+        def oriented(found: _Points) -> _Points:
             return [(seed, self.sign * (value - mean)) for seed, value in found]
 
         return {
             "stopped": oriented(self.stopped),
             "rung": oriented(self.rung),
+            "baseline_stopped": oriented(self.baseline_stopped),
             "baseline_rung": oriented(self.baseline_rung),
         }
 
@@ -49,13 +56,6 @@ def stopped_runs(ctx: Context, experiment_ids: Sequence[str]) -> list[RunRow]:
     return [run for run in found if where(run)["step"] == where(found[0])["step"]]
 
 
-def is_stopped(run: RunRow) -> bool:
-    """Returns whether a run was stopped early, and counts."""
-    body = run.body
-    is_mute = body["tainted"] or body["chosen_seed"]
-    return body["status"] == "killed" and body.get("stopped") is not None and not is_mute
-
-
 def where(run: RunRow) -> StoppedBody:
     """Returns where a run was stopped; of one that was."""
     found = run.body.get("stopped")
@@ -64,23 +64,37 @@ def where(run: RunRow) -> StoppedBody:
 
 
 def early_of(ctx: Context, sources: Sequence[str], design: DesignBody, compared: Sequence[Comparison]) -> Early | None:
-    """Returns what is known of a design's runs that were stopped early; None where none was.
+    """Returns what is known where runs of a design or of its baseline were stopped early; None where none was.
 
-    Runs of several versions are not pooled, and then those that were stopped are lost.
+    What is of another version than the complete runs, or stopped at another step, is not pooled with them: it is lost.
 
     Args:
         sources: the experiments whose runs count for it.
         compared: its comparisons.
     """
-    runs = stopped_runs(ctx, sources)
-    if not runs or design["kind"] != "gaussian" or len(compared) != 1:
+    if design["kind"] != "gaussian" or len(compared) != 1:
         return None
-    at = {id: value for run in runs for id, value in where(run)["at_step"].items()}
-    own = [ctx.need(RUN, id) for row in compared[0].rows if (id := row["run_id"]) is not None and id in at]
+    own, against = [ctx.need(RUN, id) for row in compared[0].rows if (id := row["run_id"])], compared[0].against
+    stopped = _alike(stopped_runs(ctx, sources), own)
+    others = _alike(stopped_runs(ctx, parts_of(ctx, design)), against)
+    step = next((where(run)["step"] for run in (*stopped, *others)), None)
+    others = [run for run in others if where(run)["step"] == step]
+    if step is None:
+        return None
+    at = {id: value for run in (*stopped, *others) for id, value in where(run)["at_step"].items()}
     return Early(
-        frozenset(run.id for run in runs),
+        frozenset(run.id for run in (*stopped, *others)),
         -1.0 if design["direction"] == "min" else 1.0,
-        [(run.body["seed"], where(run)["value"]) for run in runs],
-        [(run.body["seed"], at[run.id]) for run in own],
-        [(run.body["seed"], at[run.id]) for run in compared[0].against if run.id in at],
+        [(run.body["seed"], where(run)["value"]) for run in stopped],
+        [(run.body["seed"], at[run.id]) for run in own if run.id in at],
+        [(run.body["seed"], where(run)["value"]) for run in others],
+        [(run.body["seed"], at[run.id]) for run in against if run.id in at],
     )
+
+
+def _alike(stopped: list[RunRow], complete: Sequence[RunRow]) -> list[RunRow]:
+    """Returns the stopped runs that are of the version of complete ones; none where nothing is complete."""
+    if not complete:
+        return []
+    version = complete[0].body.get("versions")
+    return [run for run in stopped if not unlike(run.body.get("versions"), version)]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from perpetual.documents.provenance import Versions
     from perpetual.lab.bodies import DesignBody, FoldRow, RunBody
 
-__all__ = ["Comparison", "baseline_of", "baseline_values", "comparisons", "parts_of", "root_of", "sentences"]
+__all__ = ["Comparison", "baseline_of", "baseline_values", "comparisons", "parts_of", "pooled", "root_of", "sentences"]
 
 _LISTED = 3
 _SHOWN = 7  # digits of a commit
@@ -151,10 +151,14 @@ def _sampled(ctx: Context, design: DesignBody) -> list[Sample[_Sampled]]:
 
 def parts_of(ctx: Context, design: DesignBody) -> list[str]:
     """Returns the experiments whose runs are a baseline's: itself, what renews it, and what extends either."""
-    baseline, found = design["baseline"], []
-    if isinstance(baseline, str):
-        for id in (baseline, *ctx.need(EXPERIMENT, baseline).body.get("renewed_by", [])):
-            found += [id, *ctx.need(EXPERIMENT, id).body.get("extended_by", [])]
+    return pooled(ctx, design["baseline"]) if isinstance(design["baseline"], str) else []
+
+
+def pooled(ctx: Context, baseline_id: str) -> list[str]:
+    """Returns the same of a baseline by its id."""
+    found = []
+    for id in (baseline_id, *ctx.need(EXPERIMENT, baseline_id).body.get("renewed_by", [])):
+        found += [id, *ctx.need(EXPERIMENT, id).body.get("extended_by", [])]
     return found
 
 

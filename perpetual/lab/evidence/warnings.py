@@ -43,10 +43,15 @@ def cautions(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -
     ]
     ended = {item.id: [run for id in sources_of(ctx, item) for run in _ended(ctx, id)] for item in claims}
     tried = [item for item in claims if ended[item.id]]
-    early = {run.id: run for item in claims for run in stopped_runs(ctx, sources_of(ctx, item))}
+    early = {
+        run.id: run
+        for item in claims
+        for ids in (sources_of(ctx, item), parts_of(ctx, item.body["design"]))
+        for run in stopped_runs(ctx, ids)
+    }
     found = _left_out([run for runs in ended.values() for run in runs if run.id not in early], measured, "runs")
     found += _stopped([*early.values()])
-    found += _of_baselines(ctx, tried)
+    found += _of_baselines(ctx, tried, early)
     found += _killed(_killed_by_agents(ctx, hypothesis.id))
     weighed = [item for item in tried if any(run.id in measured for run in ended[item.id])]
     found += _few([text for item in weighed for text in _departures(hypothesis, item)])
@@ -166,14 +171,14 @@ def _counts(counter: Counter[str]) -> str:
     return ", ".join(f"{count} {word}" for word, count in sorted(counter.items()))
 
 
-def _of_baselines(ctx: Context, tried: Sequence[ExperimentRow]) -> list[str]:
+def _of_baselines(ctx: Context, tried: Sequence[ExperimentRow], early: Collection[str]) -> list[str]:
     """Returns the same of what the claims are compared with, extensions included: a baseline can be selected too."""
     found = []
     metrics = {(item.body["design"]["baseline"], item.body["design"]["metric"]): None for item in tried}
     for id, metric in metrics:
         if isinstance(id, str) and metric is not None:
             further = ctx.need(EXPERIMENT, id).body.get("extended_by", [])
-            runs = [run for one in (id, *further) for run in _ended(ctx, one)]
+            runs = [run for one in (id, *further) for run in _ended(ctx, one) if run.id not in early]
             measured = {
                 run.id for run in runs
                 if run.body["status"] == "done" and run.body["metrics"].get(metric) is not None

@@ -15,7 +15,7 @@ from perpetual.lab.redaction import CHECKED
 from perpetual.records import ENDED, LIVE, GitState, Json, Listing, Run, from_json, to_json
 from perpetual.records.states import RunStatus
 
-__all__ = ["QUEUE_STATES", "STATUSES", "RunRecords", "SEEDS", "seed_of"]
+__all__ = ["QUEUE_STATES", "SEEDS", "STATUSES", "RunRecords", "is_stopped", "seed_of"]
 
 # How many seeds there are. NumPy, PyTorch and readers of JSON in any language take all of them; runs of earlier
 # versions keep the larger ones that they have.
@@ -168,3 +168,10 @@ class RunRecords:
         """Returns (GPU-hours, run-hours) of a run that lasted `duration_s`."""
         gpus = len(document.body["gpus"])
         return duration_s / 3600.0 * gpus, duration_s / 3600.0 * max(1, gpus)
+
+
+def is_stopped(run: RunRow) -> bool:
+    """Returns whether a run was stopped early, and counts."""
+    body = run.body
+    is_mute = body["tainted"] or body["chosen_seed"]
+    return body["status"] == "killed" and body.get("stopped") is not None and not is_mute

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from perpetual.errors import Conflict, PerpetualError, UsageError
 from perpetual.lab.bodies import StoppedBody
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.early import stopped_runs, where
-from perpetual.lab.evidence.stale import parts_of
+from perpetual.lab.evidence.stale import parts_of, pooled, root_of
+from perpetual.lab.experiments.related import Related
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, RunRow
 from perpetual.lab.ledger.experiments import sources_of
 from perpetual.lab.ledger.runs import RunRecords
@@ -29,12 +30,15 @@ _LOOK_BYTES = 64 * 1024  # of a live run's file, to learn how far it is
 class Rung(NamedTuple):
     """Where a live run stands at the rung, and where others did; values are better where larger.
 
+    `sort` says what its runs are: a claim's, a baseline's that an experiment of a claim is compared with, or neither.
+
     `value` is None until the run has come so far. `complete` and `others` are values at the rung and last values of
     complete runs of the run's own experiment and of its baseline, `stopped` values at the rung of those that were
     stopped, `peers` values at the rung of runs of other experiments that have come so far. `share_done` is how much of
     its steps the run has behind it.
     """
 
+    sort: Literal["claim", "baseline", "plain"]
     step: float
     value: float | None
     share_done: float
@@ -76,7 +80,8 @@ class _Arms(NamedTuple):
 
 
 def _arms(ctx: Context, experiment: ExperimentRow, metric: str, beside: Sequence[str]) -> _Arms:
-    design, own = experiment.body["design"], sources_of(ctx, experiment)
+    design = experiment.body["design"]
+    own = sources_of(ctx, experiment) if design["claim"] is not None else pooled(ctx, root_of(ctx, experiment).id)
     peers = [id for id in beside if id not in own]
     stopped = stopped_runs(ctx, [*own, *peers])
     return _Arms(
@@ -110,7 +115,8 @@ def rung(ctx: Context, run_id: str, share: float, beside: Sequence[str] = ()) ->
     if not lengths or max(lengths) - min(lengths) > _SAME_LENGTH * max(lengths):
         return None
     length = max(lengths)
-    step = where(arms.stopped[0])["step"] if arms.stopped else float(int(share * length))
+    stopped = arms.stopped or stopped_runs(ctx, parts_of(ctx, experiment.body["design"]))
+    step = where(stopped[0])["step"] if stopped else float(int(share * length))
     last = _last_step(ctx, run.id, metric, _LOOK_BYTES)
     value = None if last is None or last < step else _value_at(ctx, run.id, metric, step)
     sign = -1.0 if experiment.body["design"]["direction"] == "min" else 1.0
@@ -129,6 +135,7 @@ def rung(ctx: Context, run_id: str, share: float, beside: Sequence[str] = ()) ->
     peers += [_value_at(ctx, item.id, metric, step) for item in RunRecords(ctx).live()
               if item.body["experiment_id"] in beside and item.id != run.id]  # fmt: skip
     return Rung(
+        _sort(ctx, experiment),
         step,
         None if value is None else sign * value,
         (last or 0.0) / length if length > 0 else 0.0,
@@ -137,6 +144,12 @@ def rung(ctx: Context, run_id: str, share: float, beside: Sequence[str] = ()) ->
         points(arms.others),
         tuple(sign * x for x in peers if x is not None),
     )
+
+
+def _sort(ctx: Context, experiment: ExperimentRow) -> Literal["claim", "baseline", "plain"]:
+    if experiment.body["design"]["claim"] is not None:
+        return "claim"
+    return "baseline" if ctx.cached(Related).users(root_of(ctx, experiment).id) else "plain"
 
 
 def stop_early(ctx: Context, run_id: str, *, step: float, by: str, why: str, beside: Sequence[str] = ()) -> RunRow:
@@ -156,7 +169,7 @@ def stop_early(ctx: Context, run_id: str, *, step: float, by: str, why: str, bes
         if x is not None:
             at_step[item.id] = x
     known = sum(item.id in at_step for item in arms.own)
-    if experiment.body["design"]["claim"] is not None and known < LEAST_COMPLETE:
+    if not beside and known < LEAST_COMPLETE:
         raise Conflict(f"{known} complete runs of {experiment.id} show {metric} at step {step:g}, 2 are wanted first")
     body: StoppedBody = {"by": by, "why": why, "step": step, "value": value, "at_step": at_step}
     return kill(ctx, run.id, stopped=body)

@@ -21,7 +21,7 @@ from perpetual_stoppers.stopper import Stopper, StopState
 __all__ = ["StopperContract", "states"]
 
 _LONGEST = 500  # characters of a reason
-_SORTS: tuple[Literal["claim", "search"], ...] = ("claim", "search")
+_SORTS: tuple[Literal["claim", "baseline", "search"], ...] = ("claim", "baseline", "search")
 
 
 def states(n: int = 60, seed: int = 0) -> list[StopState]:
@@ -41,7 +41,7 @@ def states(n: int = 60, seed: int = 0) -> list[StopState]:
         stopped = [x for x, _ in points(rng.randint(0, 6), 0.0)]
         own = points(1, rng.uniform(-3, 3))[0][0]
         found.append(
-            StopState(_SORTS[number % 2], own, tuple(complete), tuple(stopped), tuple(others),
+            StopState(_SORTS[number % 3], own, tuple(complete), tuple(stopped), tuple(others),
                       tuple(x for x, _ in points(rng.randint(0, 12), 0.0)))
         )  # fmt: skip
     return found

@@ -105,5 +105,15 @@ def test_the_rule_completes_the_first_runs_and_one_in_three(
     assert why_not(StopState("claim", 1.0, pair * complete, (1.0,) * stopped, pair * others)) == why
 
 
-def test_the_rule_is_about_claims() -> None:
+def test_the_rule_completes_four_runs_of_a_baseline() -> None:
+    pair = ((1.0, 2.0),)
+    said = [why_not(StopState("baseline", 1.0, pair * n, (1.0,) * stopped)) for n, stopped in ((3, 0), (4, 8), (4, 7))]
+    assert said == [
+        "3 runs of the baseline complete, 4 are wanted first",
+        "4 of 12 runs of the baseline are complete: one in three is completed",
+        None,
+    ]
+
+
+def test_the_rule_is_about_evidence() -> None:
     assert why_not(StopState("search", 1.0)) is None

@@ -43,10 +43,10 @@ def lab(project: Path) -> Iterator[Lab]:
     with Lab.open(project) as made:
         made.settings.set_methodology("max_concurrent_runs", "8")
         baseline = made.experiments.propose(
-            None, command=f"{sys.executable} train.py 20 0 0.02", metric="acc", direction="max", replicates=5, wall_s=60
+            None, command=f"{sys.executable} train.py 10 0 0.02", metric="acc", direction="max", replicates=5, wall_s=60
         )
         made.experiments.approve(baseline.id)
-        run_all(made, baseline.id, 5)
+        complete(made, baseline.id, 5)
         yield made
         made.queue.set_state("paused")
         for run in made.runs.live():
@@ -161,12 +161,31 @@ def test_what_has_not_come_to_the_rung_is_not_judged(lab: Lab) -> None:
     assert verdicts(lab, dry_run=True)[waits] == "past"
 
 
-def test_baselines_confirmations_and_typed_baselines_are_completed(lab: Lab) -> None:
+def test_a_baseline_s_run_is_stopped_and_counts(lab: Lab) -> None:
+    """Its fifth one and further ones, where a claim is compared with it."""
+    claim = claimed(lab)
+    complete(lab, claim, 3)
+    lab.settings.set_methodology("stoppers.active", "curve")
+    more = lab.experiments.propose(extends="e1", replicates=2)
+    lab.experiments.approve(more.id)
+    before = lab.hypotheses.get("h1").effect
+    run = waiting(lab, more.id)
+    assert verdicts(lab) == {run: "stopped"}
+    found = lab.hypotheses.get("h1")
+    assert before is not None
+    assert found.effect is not None
+    assert found.effect["value"] != before["value"]
+    assert any(text.startswith(f"stopped_runs: {run} was stopped early by curve") for text in found.flags)
+    assert not any(text.startswith("lost_runs") for text in found.flags)
+
+
+def test_runs_of_no_claim_confirmations_and_typed_baselines_are_completed(lab: Lab) -> None:
     lab.settings.set_methodology("stoppers.active", "curve")
     more = lab.experiments.propose(
-        None, command=f"{sys.executable} train.py 10 0 0.02", metric="acc", direction="max", replicates=2, wall_s=60
+        None, command=f"{sys.executable} train.py 10 0 0.03", metric="acc", direction="max", replicates=2, wall_s=60
     )
     lab.experiments.approve(more.id)
+    complete(lab, more.id, 1)
     made = lab.hypotheses.add("a number", metric="acc", direction="max", mde=1.0, baseline=0.5)
     typed = lab.experiments.propose(made.id, command=f"{sys.executable} train.py 10 0 0", replicates=2, wall_s=60)
     lab.experiments.approve(typed.id)
