@@ -29,8 +29,8 @@ def early_stop(cli: CliContext, dry_run: bool, stoppers: tuple[str, ...]) -> Non
     """Judge the live runs once by the stoppers in force, and stop those whose rest is not worth its hours.
 
     The daemon does this by itself. A stopped run is no loss: its last value is estimated from its curve, by what
-    complete runs did after the same step, and the uncertainty of that counts. Of a claim's runs the first two and one
-    in three are always completed, and those of baselines and confirmations all are.
+    complete runs did after the same step, and the uncertainty of that counts. The first two runs of a claim, the first
+    four of a baseline and one in three are always completed, and confirmations all are.
     """
     from perpetual_stoppers.judge import judge
 

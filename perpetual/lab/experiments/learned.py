@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.lab.context import Context
-from perpetual.lab.evidence.stale import baseline_of, baseline_values
+from perpetual.lab.evidence.early import stopped_runs
+from perpetual.lab.evidence.stale import baseline_of, baseline_values, parts_of
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, RunRow
 from perpetual.lab.proposals import Proposals
 from perpetual.science.prospects import StandIn, measured_effect, seed_correlation, stand_in
@@ -104,6 +105,8 @@ def candidate_of(
     """Returns one more replicate of an experiment as a scorer sees it, with what was learned; see `Proposals`."""
     design = experiment["design"]
     candidate = ctx.cached(Proposals).candidate(id, experiment, runs, baseline_values(ctx, design))
+    if candidate is not None and "baseline_n" in candidate:
+        candidate["baseline_n"] += len(stopped_runs(ctx, parts_of(ctx, design)))
     if candidate is None or "model" in candidate or (metric := design["metric"]) is None:
         return candidate
     learned = ctx.cached(Learned)
