@@ -90,6 +90,19 @@ def test_what_is_stopped_counts_and_is_not_lost() -> None:
     assert "lost_runs" in lost["cautions"]
 
 
+def test_a_baseline_s_stopped_runs_count_too() -> None:
+    rng = Random(8)
+    base, own = world(rng, 12, mean=0.0, correlation=0.99), world(rng, 6, mean=1.2, correlation=0.99)
+    some = [*base[:4], *map(stopped, base[4:])]
+    found = [judge(CLAIM, runs, own, CONFIG) for runs in (base, some, base[:4])]
+    effects = [each["effect"] for each in found]
+    full, part, few = ((each["value"], each["high"] - (each["low"] or 0.0)) for each in effects if each and each["high"])
+    assert full[1] < part[1] < few[1], "the interval of the effect"
+    assert part[0] == pytest.approx(full[0], abs=0.2)
+    assert abs(part[0] - full[0]) < abs(few[0] - full[0])
+    assert not any("lost_runs" in each["cautions"] for each in found)
+
+
 def test_before_two_runs_are_complete_what_is_stopped_is_lost() -> None:
     rng = Random(4)
     base, own = world(rng, 8, mean=0.0, correlation=0.99), world(rng, 6, mean=3.0, correlation=0.99)
@@ -135,7 +148,8 @@ def ever(side: str, rule: str, *, trials: int, correlation: float, sd: float = 1
     """The share of labs in which an e-value was ever 20 where what it speaks for is not so, looking at each run."""
     rng, hits = Random(f"{side}{rule}{correlation}{sd}"), 0
     for _ in range(trials):
-        base = world(rng, 6, mean=0.0, correlation=correlation)
+        base = world(rng, 9, mean=0.0, correlation=correlation)
+        base = [*base[:4], *(stopped(run) if run["seed"] % 3 else run for run in base[4:])]
         own = world(rng, 18, mean=0.0 if side == "e_support" else 1.0, correlation=correlation, sd=sd, later=later)
         level = math.fsum(run["rung"] for run in base) / len(base)
         runs: list[dict[str, Any]] = []
