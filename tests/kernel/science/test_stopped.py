@@ -96,7 +96,7 @@ def test_a_baseline_s_stopped_runs_count_too() -> None:
     some = [*base[:4], *map(stopped, base[4:])]
     found = [judge(CLAIM, runs, own, CONFIG) for runs in (base, some, base[:4])]
     effects = [each["effect"] for each in found]
-    full, part, few = ((each["value"], each["high"] - (each["low"] or 0.0)) for each in effects if each and each["high"])
+    full, part, few = ((one["value"], one["high"] - (one["low"] or 0.0)) for one in effects if one and one["high"])
     assert full[1] < part[1] < few[1], "the interval of the effect"
     assert part[0] == pytest.approx(full[0], abs=0.2)
     assert abs(part[0] - full[0]) < abs(few[0] - full[0])
