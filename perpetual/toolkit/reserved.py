@@ -26,7 +26,8 @@ RESERVED: dict[str, frozenset[str]] = {
     "analyser": frozenset({"rules"}),
     "board": frozenset({"board"}),
     "capture": frozenset({"artifacts", "provenance"}),
-    "check": frozenset({"disk", "mcp", "mirrors", "notifications", "permissions", "pushed", "queue-moves", "thinker"}),
+    "check": frozenset({"disk", "mcp", "mirrors", "notifications", "permissions", "pushed", "queue-moves", "services",
+                        "thinker"}),
     "command": frozenset({
         "aa", "adopt", "agent", "agentd", "approve", "archive", "ask", "auth", "believed", "bench-policy",
         "brief", "budget", "campaign", "chaos", "chat", "compare", "completion", "config", "curves", "daemon",
@@ -64,6 +65,7 @@ RESERVED: dict[str, frozenset[str]] = {
     "scheduler": frozenset({"local"}),
     "scorer": frozenset({"decisive", "greedy", "information-gain", "random", "round-robin", "thompson"}),
     "service": frozenset({"daemon", "daemon-keeper"}),
+    "service_host": frozenset({"processes"}),
     "site": frozenset({"logbook"}),
     "status_section": frozenset({"ad-hoc", "campaigns", "live-runs", "mirrors", "queue-moves", "replays", "thinker"}),
     "stopper": frozenset({"async-halving", "curve"}),
