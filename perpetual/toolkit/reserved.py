@@ -55,6 +55,7 @@ RESERVED: dict[str, frozenset[str]] = {
                             "tool_policy", "user_preference"}),
     "notifier": frozenset({"command", "desktop", "email", "webhook"}),
     "placement": frozenset({"gpus"}),
+    "planner": frozenset({"power"}),
     "price": frozenset({"replay"}),
     "promotion_stage": frozenset({"expiry", "lineage", "replay", "watch"}),
     "proposer": frozenset({"full-scale", "grid", "noise-floor", "proxies"}),
