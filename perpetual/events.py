@@ -10,7 +10,7 @@ __all__ = ["KINDS"]
 
 KINDS: dict[str, str] = {
     "project_created": "subject: the project id; payload: name",
-    "hypothesis_added": "subject: hypothesis; payload: statement, prior",
+    "hypothesis_added": "subject: hypothesis; payload: statement, prior, declared (whether the prior was given)",
     "hypothesis_updated": "subject: hypothesis; payload: the changed keys, was (their values before)",
     "hypothesis_status": "subject: hypothesis; payload: from, to, confidence, false_alarm_bound",
     "experiment_proposed": "subject: experiment; payload: hypothesis_id, spec_hash, title",
@@ -44,6 +44,6 @@ KINDS: dict[str, str] = {
     "methodology_set": "subject: the key; payload: value, was",
     "work_adopted": "subject: the kind of source; payload: source, by, hypotheses, experiments, runs, evidence (count)",
     "queue_changed": "subject: queue; payload: state, was",
-    "proposer_failed": "subject: the proposer; payload: error",
+    **dict.fromkeys(("proposer_failed", "approver_failed"), "subject: the proposer or approver; payload: error"),
     "loop_stopped": "subject: loop; payload: reason, cycles",
 }

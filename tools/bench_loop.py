@@ -89,7 +89,9 @@ def fill(lab: Lab, count: int) -> None:
                         tx.append("event", _renamed(ids, row.body))
     with store.transaction() as tx:
         tx.put("fold", "budget", lab.budget.fold_anew(store.count("debit")))
-        lab.records("notes.place").add(event=tx.count("event"))  # the notes of the copies are not written
+        place = lab.records("notes.place")  # the notes of the copies are not written
+        for noted in place.list().items or [place.add(event=0)]:
+            place.update(noted.id, event=tx.count("event"))
     lab.storage.compact()
 
 
@@ -102,6 +104,7 @@ def opened(lab: Lab) -> None:
         lab.experiments.approve(made.id)
     lab.settings.set_methodology("max_concurrent_runs", "1")
     lab.memory.write("notes/warm.md", "Seeds differ.")
+    lab.memory.search("seeds")  # its index takes up the copies
     for _ in range(WARM):
         turn(lab)
 

@@ -40,6 +40,7 @@ from perpetual.documents.store import StoreCompact, StoreExport, StoreImport, St
 from perpetual.documents.trust import Trust, Trusted, TrustRevoked
 from perpetual_adopt.documents import Adoption
 from perpetual_artifacts.documents import Gc
+from perpetual_autonomy.documents import Calibration, RightChanged, Rights
 from perpetual_believed.documents import Believed
 from perpetual_campaign.documents import Campaign, CampaignBranches, CampaignLine, Candidate
 from perpetual_curves.documents import Curves, LiveRunDocument
@@ -100,6 +101,7 @@ def readable(kind: Any) -> Any:
 
 # name -> a record or a TypedDict; of a tuple, the keys of all and the words of the last
 DOCUMENTS: dict[str, Any] = {
+    "calibration": readable(Calibration),
     "campaign": readable(Campaign),
     "campaign_branches": readable(CampaignBranches),
     "campaign_candidate": readable(Candidate),
@@ -185,6 +187,8 @@ DOCUMENTS: dict[str, Any] = {
     "records": Page[Record],
     "refold": Page[Refolded],
     "report": Report,
+    "right_changed": RightChanged,
+    "rights": Rights,
     "run": (LiveRunDocument, Run),
     "run_plan": RunPlan,
     "runs": RunPage,

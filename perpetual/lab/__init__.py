@@ -164,7 +164,7 @@ class Lab(AbstractContextManager["Lab"]):
         """Returns the steps of the autonomous loop."""
         from perpetual.lab.loop import Loop
 
-        return Loop(self.context, lambda: self._ask_bundled("perpetual_analysed"))
+        return Loop(self.context, self, lambda: self._ask_bundled("perpetual_analysed"))
 
     @cached_property
     def imports(self) -> Imports:

@@ -77,7 +77,7 @@ class Hypotheses(Paged[Hypothesis]):
             made = self._ctx.recall(tx, idempotency_key, "hypothesis")
             if made is not None:
                 return self._records.get(made)
-            prior = prior_of(self._ctx) if prior is None else prior
+            is_declared, prior = prior is not None, prior_of(self._ctx) if prior is None else prior
             body = {
                 CHECKED: True,
                 "statement": text,
@@ -97,7 +97,8 @@ class Hypotheses(Paged[Hypothesis]):
                 "parked": False,
             }
             document = tx.create(HYPOTHESIS, body)
-            self._ctx.emit(tx, "hypothesis_added", document.id, {"statement": text, "prior": prior})
+            payload = {"statement": text, "prior": prior, "declared": is_declared}
+            self._ctx.emit(tx, "hypothesis_added", document.id, payload)
             self._ctx.remember(tx, idempotency_key, "hypothesis", document.id)
         return self._records.record(document)
 

@@ -38,7 +38,7 @@ _KEPT: dict[str, frozenset[str]] = {
 _WORDED = frozenset({
     "spec_completed", "experiment_proposed", "experiment_edited", "experiment_rejected", "hypothesis_added",
     "hypothesis_updated", "run_status", "run_annotated", "note_promoted", "note_rejected", "note_quarantined",
-    "note_expired", "note_failed", "proposer_failed", "run_analysed",
+    "note_expired", "note_failed", "proposer_failed", "approver_failed", "run_analysed",
 })  # fmt: skip
 _WHOLE = frozenset({"setting", "fold", "key"})  # the kernel's own
 _MARKS = r"\[redacted(?::[\w.-]{1,80})?\]|<redacted>"

@@ -4,8 +4,8 @@ Pure functions of the standard library: no I/O, no clock, no global state, and n
 part of Perpetual, so each rule can be benched in a simulated world. `perpetual.lab`, the loop and the scorer
 and gate plugins import from here; `perpetual.science.stdio_server` answers other languages.
 
-Which run to propose next is for the plugin `scorers`. Its modules are reached under names of this package too: those
-that the distribution declares as entry points of the group `perpetual.science`.
+Which run to propose next is for the plugin `scorers`, which memory helps for `replay`. Their modules are reached under
+names of this package too: those that the distribution declares as entry points of the group `perpetual.science`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from perpetual.science.evidence import confidence
     from perpetual.science.judgement import judge, judge_many
     from perpetual.science.outcomes import outlook
-    from perpetual.science.replay import gate
+    from perpetual_replay.betting import gate
     from perpetual_scorers.proposing.information import propose, score_candidates
     from perpetual_scorers.proposing.strategies import STRATEGIES
     from perpetual_scorers.proposing.sweep import best

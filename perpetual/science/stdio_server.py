@@ -11,28 +11,20 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 
-from perpetual.science import best, confidence, gate, judge, judge_many, propose
+from perpetual import science
 
-FUNCTIONS: dict[str, Callable[..., object]] = {
-    "confidence": confidence,
-    "judge": judge,
-    "judge_many": judge_many,
-    "propose": propose,
-    "gate": gate,
-    "best": best,
-}
+FUNCTIONS = ("confidence", "judge", "judge_many", "propose", "gate", "best")  # each is imported at its first use
 
 
 def answer(line: bytes) -> str:
     """Returns the answer to one request line, as one line of ASCII JSON without NaN or infinities."""
     try:
         request = json.loads(line.decode("utf-8"))
-        function = FUNCTIONS.get(request["fn"])
-        if function is None:
-            raise ValueError(f"fn must be one of {', '.join(FUNCTIONS)}, not {request['fn']!r}")
-        return json.dumps({"result": function(*request["args"])}, allow_nan=False)
+        name = request["fn"]
+        if name not in FUNCTIONS:
+            raise ValueError(f"fn must be one of {', '.join(FUNCTIONS)}, not {name!r}")
+        return json.dumps({"result": getattr(science, name)(*request["args"])}, allow_nan=False)
     except ValueError as exc:
         return json.dumps({"error": f"{type(exc).__name__}: {exc}"})
     except (ArithmeticError, AttributeError, LookupError, TypeError, RecursionError) as exc:

@@ -21,6 +21,7 @@ __all__ = ["STEPS", "step"]
 STEPS: dict[str, str] = {
     "loop:scanned": "the loop has looked at the runs",
     "loop:analysed": "ended runs were put into words",
+    "approve:decided": "an approver has booked what it approves, and nothing is committed",
     "loop:approved": "proposals were made and approved",
     "launch:reserved": "the run is in the record, queued, with its worst case reserved",
     "launch:launching": "the record says that it is being launched",

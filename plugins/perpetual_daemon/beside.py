@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.toolkit.contained import contained
 
@@ -20,12 +20,22 @@ _GRACE_S = 5.0
 _MOST_CHARS = 300  # of what one says is wrong
 
 
+class _Silence(NamedTuple):
+    """What a companion raised when it was asked whether it is at work, and when it is asked again."""
+
+    said: str
+    wait_s: float
+    until: float  # of the clock
+
+
 class Beside:
     """The companions of a running daemon. `close` ends them."""
 
-    def __init__(self, lab: Lab, open_lab: Callable[[str], Lab]) -> None:
-        """Starts every companion that plugins offer; `open_lab(actor)` opens a lab for each."""
-        self._open = open_lab
+    def __init__(
+        self, lab: Lab, open_lab: Callable[[str], Lab], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Starts every companion that plugins offer; `open_lab(actor)` opens a lab for each, `clock` is in seconds."""
+        self._open, self._clock = open_lab, clock
         self._threads: dict[str, threading.Thread] = {}
         self._begin(lab)
 
@@ -37,6 +47,7 @@ class Beside:
     def _begin(self, lab: Lab) -> None:
         self._stop = threading.Event()
         self._failed: dict[str, str] = {}
+        self._silent: dict[str, _Silence] = {}  # the companions that could not say whether they are at work
         self._parts: dict[str, Companion] = dict(lab.parts("companion"))
         before, self._threads = self._threads, {}
         for name, part in self._parts.items():
@@ -51,19 +62,30 @@ class Beside:
         return frozenset(self._parts)
 
     def is_at_work(self, lab: Lab) -> bool:
-        """Returns whether a companion that runs may still bring work; one that cannot say brings none."""
+        """Returns whether a companion that runs may still bring work.
+
+        One that cannot say brings none, and is asked again after a while that grows to five minutes.
+        """
+        found = False
         for name, part in self._parts.items():
+            silence = self._silent.get(name)
+            if not self._threads[name].is_alive() or (silence is not None and self._clock() < silence.until):
+                continue
             try:
                 with contained():
-                    if self._threads[name].is_alive() and part.is_at_work(lab):
-                        return True
+                    found = bool(part.is_at_work(lab))
+                self._silent.pop(name, None)
             except Exception as problem:  # noqa: BLE001 - the loop goes on without it
-                self._failed[name] = f"is_at_work: {type(problem).__name__}: {problem}"
+                wait_s = _FIRST_RETRY_S if silence is None else min(_LONGEST_RETRY_S, 2 * silence.wait_s)
+                said = f"is_at_work: {type(problem).__name__}: {problem}"
+                self._silent[name] = _Silence(said, wait_s, self._clock() + wait_s)
+            if found:
+                return True
         return False
 
     def troubles(self) -> dict[str, str]:
         """Returns what is wrong, by companion; answers at once."""
-        found = dict(self._failed)
+        found = {name: silence.said for name, silence in [*self._silent.items()]} | self._failed
         for name, part in self._parts.items():
             if name in found:
                 continue

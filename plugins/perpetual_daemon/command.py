@@ -19,6 +19,7 @@ from perpetual.toolkit.units import counted, iso, seconds_of, shown_hours, shown
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Experiment
+    from perpetual_daemon.by_files import Services
     from perpetual_daemon.daemon import Settings
     from perpetual_daemon.documents import DaemonCycle, DaemonPlan, DaemonStatus
 
@@ -65,9 +66,10 @@ def daemon(
 ) -> int:  # fmt: skip
     """Turn the loop unattended: record, analyse, decide, propose, approve, launch; sleep until something happens.
 
-    It approves only what the methodology's auto_approve lets it, and starts nothing beyond the budget. It ends with a
-    reason: all_decided, queue_empty, max_cycles, stop_requested (exit 0), harness_down (3), waiting_for_approval (4),
-    budget_exhausted (7), no_progress (8), failure_rate (9). Runs go on when it ends. A second one is refused (6).
+    It approves only what the methodology's auto_approve or an earned right lets it, and starts nothing beyond the
+    budget. It ends with a reason: all_decided, queue_empty, max_cycles, stop_requested (exit 0), harness_down (3),
+    waiting_for_approval (4), budget_exhausted (7), no_progress (8), failure_rate (9). Runs go on when it ends. A second
+    one is refused (6).
     """
     if ctx.invoked_subcommand is not None:
         return 0
@@ -112,6 +114,7 @@ def _serve(cli: CliContext, settings: Settings) -> int:
     lab = cli.lab
     lab.services.allows("starting the service daemon")
     _refuse_second(lab)
+    lab.part("loop")  # or its first turn would find that it cannot be built
     cli.goes_on()
 
     def report(done: Cycle) -> None:
@@ -129,7 +132,8 @@ def _serve(cli: CliContext, settings: Settings) -> int:
     if end is None:
         raise Conflict("the daemon ended without a reason", hint="perpetual daemon logs")
     totals = lab.budget.totals()
-    following = cli.steps(_NEXT.get(end.reason, []))
+    is_held = lab.trust.state() == "held"
+    following = cli.steps(["perpetual trust"] if is_held else _NEXT.get(end.reason, []))
     cli.answer(
         "daemon_exit",
         {
@@ -158,7 +162,9 @@ def _detach(cli: CliContext, words: list[str]) -> int:
     from perpetual_daemon.keeper import ARGUMENTS, NAME
 
     services = cli.lab.services
+    services.allows("starting the service daemon")
     _refuse_second(cli.lab)
+    cli.lab.part("loop")  # else only the log of a process that has ended would say why
     os.environ[ARGUMENTS] = json.dumps([*(["--safe"] if cli.safe else []), *words])
     services.start(NAME)
     deadline = time.monotonic() + 20.0
@@ -169,7 +175,7 @@ def _detach(cli: CliContext, words: list[str]) -> int:
     keeper = services.status(NAME)
     if keeper["state"] == "failed":
         raise PerpetualError(f"the daemon did not start: {keeper['reason']}", hint="perpetual daemon logs")
-    _show_status(cli)
+    _show_status(cli, services, os.path.join(cli.lab.root, ".perpetual"))
     return 0
 
 
@@ -178,21 +184,26 @@ def _detach(cli: CliContext, words: list[str]) -> int:
 @pass_cli
 def status(cli: CliContext) -> None:
     """Show whether the daemon runs, since when, and what its last turn came to."""
-    _show_status(cli)
+    from perpetual_daemon.by_files import services_of
+
+    _show_status(cli, *services_of(cli))
 
 
 @daemon.command()
-@click.option("--grace", metavar="S", default="10", show_default=True, help="Seconds until its process is killed.")
+@click.option("--grace", metavar="S", default="60", show_default=True, help="Seconds until its process is killed.")
 @json_option
 @pass_cli
 def stop(cli: CliContext, grace: str) -> None:
     """Ask the daemon to end after the present turn, and wait until it has. Runs go on."""
+    from perpetual_daemon.by_files import services_of
     from perpetual_daemon.keeper import NAME
 
     grace_s = seconds_of(grace, "--grace")
+    services, folder = services_of(cli)
+    deadline = time.monotonic() + grace_s
     for name in (NAME, "daemon"):  # or the keeper would start it again
-        cli.lab.services.stop(name, grace_s=grace_s)
-    _show_status(cli)
+        services.stop(name, grace_s=max(0.0, deadline - time.monotonic()))
+    _show_status(cli, services, folder)
 
 
 @daemon.command()
@@ -202,9 +213,10 @@ def stop(cli: CliContext, grace: str) -> None:
 @pass_cli
 def logs(cli: CliContext, lines: int, follow: bool) -> None:
     """Show what the daemon has written down: its turns, errors and ends."""
-    from perpetual_daemon.daemon import log_path
+    from perpetual_daemon.by_files import services_of
+    from perpetual_daemon.daemon import log_in
 
-    path = log_path(cli.lab)
+    path = log_in(services_of(cli)[1])
     found, place = _read_log(path)
     if follow:
         cli.goes_on()
@@ -289,14 +301,13 @@ def _all(lab: Lab, status: str) -> list[Experiment]:
     return [*lab.experiments.list(status=status, limit=1000).items]
 
 
-def _show_status(cli: CliContext) -> None:
-    from perpetual_daemon.daemon import log_path
+def _show_status(cli: CliContext, services: Services, folder: str) -> None:
+    from perpetual_daemon.daemon import log_in
     from perpetual_daemon.keeper import NAME
 
-    services = cli.lab.services
     now, keeper = services.status("daemon"), services.status(NAME)
     is_kept = keeper["state"] in ("starting", "running", "failed")
-    document: DaemonStatus = {**now, "keeper": keeper if is_kept else None, "log": log_path(cli.lab)}
+    document: DaemonStatus = {**now, "keeper": keeper if is_kept else None, "log": log_in(folder)}
     words = [f"daemon {now['state']}" + (f" (process {now['pid']}) since {shown_time(now['started_at'])}"
                                           if now["pid"] else "")]  # fmt: skip
     if now["health"] is not None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from perpetual import Lab
-from perpetual.api import ConfigError, Finding, PerpetualError, Service, TransientError
+from perpetual.api import ConfigError, Finding, NotPermitted, PerpetualError, Service, TransientError
 from perpetual.loop import EXITS, Cycle
 from perpetual.toolkit import confined
 from perpetual.toolkit.contained import contained
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from perpetual_daemon.documents import DaemonCycle
     from perpetual_daemon.strategy import LoopStrategy
 
-__all__ = ["ACTOR", "THINKER", "Daemon", "End", "Settings", "build", "line_of", "log_path"]
+__all__ = ["ACTOR", "THINKER", "Daemon", "End", "Settings", "build", "line_of", "log_in", "log_path"]
 
 ACTOR = "loop"
 THINKER = "thinker"  # the companion that `--require-llm` asks for
@@ -146,6 +146,8 @@ class Daemon(Service):
         while True:
             if stop.is_set():
                 return self._stopped(current.lab, "stop_requested", "the daemon was asked to end")
+            if (held := _held(current.lab)) is not None:  # before anything of another's is run
+                return End(WAITED_FOR, held, self._number)
             missing = self._missing_thinker(current.lab)
             if missing is not None:
                 return self._stopped(current.lab, "harness_down", missing)
@@ -163,6 +165,8 @@ class Daemon(Service):
                 is_outdated = self._is_outdated(current.lab, seen)
                 failures = 0
             except (PerpetualError, OSError) as problem:
+                if (held := _held(current.lab)) is not None:
+                    return End(WAITED_FOR, held, self._number)
                 if not _may_pass(problem):
                     raise
                 failures += 1
@@ -266,14 +270,15 @@ class Daemon(Service):
         return None if why is None else f"the thinker is down: {why}"
 
     def _stopped(self, lab: Lab, reason: str, words: str) -> End:
-        lab.loop.stopped(reason, self._number)
+        if _held(lab) is None:
+            lab.loop.stopped(reason, self._number)
         return End(reason, words, self._number)
 
     def _let_go(self, lab: Lab, queue: QueueLock) -> None:
         """Lets the dispatcher have the queue; what ended since the last turn is recorded now."""
         is_left = queue.clear()
         queue.release()
-        if is_left:
+        if is_left and _held(lab) is None:
             try:
                 lab.scan(analyse=False)
             except (PerpetualError, OSError) as problem:
@@ -322,6 +327,15 @@ class _Current:
     def close(self) -> None:
         """Closes the lab."""
         self.lab.close()
+
+
+def _held(lab: Lab) -> str | None:
+    """Returns why nothing may be run or recorded in the project, and the way out; None where this user trusts it."""
+    try:
+        lab.trust.require("turning the loop")
+    except NotPermitted as problem:
+        return f"{problem.message}; {problem.hint}"
+    return None
 
 
 def _may_pass(problem: Exception) -> bool:
@@ -378,7 +392,12 @@ def line_of(done: Cycle) -> DaemonCycle:
 
 def log_path(lab: Lab) -> str:
     """Returns the path of the daemon's log, one JSON object a line."""
-    return os.path.join(lab.root, ".perpetual", "services", _LOG)
+    return log_in(os.path.join(lab.root, ".perpetual"))
+
+
+def log_in(folder: str) -> str:
+    """Returns the path of the daemon's log, given the project's `.perpetual`."""
+    return os.path.join(folder, "services", _LOG)
 
 
 def build(options: Mapping[str, object]) -> Daemon:

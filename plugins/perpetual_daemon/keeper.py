@@ -32,7 +32,6 @@ _USUAL = '["--stay"]'
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 60.0
 _WELL_S = 60.0  # a daemon that ran so long had not failed to start
 _LOOK_S = 1.0  # at a process that has ended; a stop is heard of at once
-_GRACE_S = 8.0
 _CONFLICT = 6  # another daemon runs
 
 
@@ -94,16 +93,16 @@ class Keeper(Service):
                                 start_new_session=True)  # fmt: skip
 
     def _watch(self, process: subprocess.Popen[bytes], stop: StopSignal) -> int | None:
-        """Waits until the daemon has ended; None if it was this that was asked to end."""
+        """Waits until the daemon has ended; None if it was this that was asked to end.
+
+        The daemon is given the time that its turn takes: the caller that asks for the end has a limit of its own.
+        """
         while process.poll() is None:
             if stop.wait(_LOOK_S):
                 with suppress(ProcessLookupError):
                     process.send_signal(signal.SIGTERM)
-                try:
-                    process.wait(_GRACE_S)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+                self._said = f"process {process.pid} ends after its present turn"
+                process.wait()
                 return None
         return process.returncode
 

@@ -74,9 +74,10 @@ def post(to: Address, body: bytes, headers: Mapping[str, str], *, timeout_s: flo
         TransientError: if the server cannot be reached, or its status says that trying again may help.
         PerpetualError: if it refused.
     """
-    handlers: list[urllib.request.BaseHandler] = [
-        _NoRedirect(), urllib.request.HTTPSHandler(context=ssl.create_default_context())
-    ]  # fmt: skip
+    # Reading the authorities takes 40 ms, which plain HTTP to this machine, through no proxy, need not wait for.
+    is_plain = to.is_local and to.parts.scheme == "http"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_plain else ssl.create_default_context()
+    handlers: list[urllib.request.BaseHandler] = [_NoRedirect(), urllib.request.HTTPSHandler(context=context)]
     if to.is_local:
         handlers.append(urllib.request.ProxyHandler({}))
     request = urllib.request.Request(to.url, data=body, headers={"User-Agent": "perpetual", **headers}, method="POST")

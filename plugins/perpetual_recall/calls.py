@@ -73,16 +73,18 @@ def take_run(connection: Connection, run: Run, actors: list[str], earliest: str,
         )
 
 
-def take_events(lab: Lab, connection: Connection, since: int) -> None:
-    """Takes up promotions among the events above `since`."""
-    while events := lab.events(since=since, limit=_PAGE):
-        since = events[-1].seq
-        for event in events:
-            if event.kind == "note_promoted" and event.payload.get("was") != "promoted":
-                connection.execute(
-                    "INSERT OR REPLACE INTO promotions VALUES (?, ?, ?)",
-                    (event.subject, str(event.payload.get("blob")), event.time),
-                )
+def take_events(lab: Lab, connection: Connection, since: int, last: int) -> int:
+    """Takes up promotions among the events above `since` up to `last`, a page of them; returns how far it came."""
+    if since >= last:
+        return last
+    events = lab.events(since=since, limit=min(_PAGE, last - since))
+    for event in events:
+        if event.kind == "note_promoted" and event.payload.get("was") != "promoted":
+            connection.execute(
+                "INSERT OR REPLACE INTO promotions VALUES (?, ?, ?)",
+                (event.subject, str(event.payload.get("blob")), event.time),
+            )
+    return events[-1].seq if events else last
 
 
 def started(connection: Connection, actor: str) -> int:

@@ -77,15 +77,18 @@ def _side(words: set[str]) -> int:
     return -side if words & {"not", "no", "never"} else side
 
 
-def near_duplicates(lab: Lab, text: str) -> list[Version]:
+def near_duplicates(lab: Lab, text: str, *, most_s: float | None = None) -> list[Version]:
     """Returns the notes that say the same as a text, the most alike first, of those that the lab's reader may find.
 
     At most 20 notes are compared, those that share most of the text's sketch.
+
+    Raises:
+        TransientError: where bringing the index up to date takes more than `most_s`.
     """
     from perpetual_recall.recall import recall_of
 
     mine = shingles(text)
-    alike = ((shingles(found.text), found) for found in recall_of(lab).resembling(lab, mine))
+    alike = ((shingles(found.text), found) for found in recall_of(lab).resembling(lab, mine, most_s=most_s))
     ranked = sorted(
         (
             (-len(mine & other) / len(mine | other), found.note.path, found)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DuplicatesGate", "build"]
 
+_MOST_S = 4.0  # for an index that has much to take up; a gate that takes longer than 20 s has the note quarantined
+
 
 class DuplicatesGate(Gate):
     """Compares a text with the notes that its author may see; see `perpetual.slots.gate` for the contract."""
@@ -26,7 +28,7 @@ class DuplicatesGate(Gate):
         from perpetual_recall.duplicates import near_duplicates
 
         try:
-            alike = near_duplicates(lab, text)
+            alike = near_duplicates(lab, text, most_s=_MOST_S)
         except PerpetualError as problem:  # of the index: a note is written all the same, and its author reads why
             return _passed("not_compared", text, f"not compared with the other notes: {problem.message}")
         others = [it for it in alike if it.note.path != provenance.path]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,7 +38,9 @@ __all__ = [
 ]  # fmt: skip
 
 Connection = sqlite3.Connection
-_VERSION = 2  # of the tables and of what is indexed
+_STAGES = {"note": 0, outcomes.EXPOSURE: 1, "run": 2}  # what is taken up, and in which order
+_SLICE = 200  # of them in a transaction
+_VERSION = 3  # of the tables and of what is indexed
 _WAIT_S = 20.0
 _WHAT = "the index of the notes"
 _LONGEST = 64 * 1024  # characters of a note that are indexed
@@ -50,12 +53,13 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS sketches (mark INTEGER, no INTEGER, PRIMARY KEY (mark, no)) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS vectors (embedder TEXT, blob TEXT, vector TEXT, PRIMARY KEY (embedder, blob)) "
     "WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS pending (stage INTEGER, id TEXT, PRIMARY KEY (stage, id)) WITHOUT ROWID",
     *outcomes.TABLES,
     *calls.TABLES,
 )
 _RANK = "bm25(4.0, 4.0, 1.0)"  # a word of the title says more than one of the text
 _SPARE = 12  # matches that are fetched beyond those that are asked for, where some are not shown
-_DROPPED = ("state", "versions", "words", "sketches", "vectors", *outcomes.NAMES, *calls.NAMES)
+_DROPPED = ("state", "pending", "versions", "words", "sketches", "vectors", *outcomes.NAMES, *calls.NAMES)
 
 
 # What a search reads of a version: note, blob, text, front, rank, good, bad (None: in no tally), path, whether it is
@@ -111,17 +115,23 @@ class Index:
         self._file: tuple[int, int] | None = None  # that file's device and inode; None of an index in memory
         self._refused: _Uncommitted | None = None
         self._of: tuple[weakref.ref[Lab], str] | None = None  # the lab that was asked last, and its file
+        self._until: float | None = None  # of the monotonic clock: when the present call is out of time
         self._seen: tuple[int, str] | None = None  # the state of the record that the index is known to be of
 
     @contextmanager
-    def of(self, lab: Lab) -> Iterator[sqlite3.Connection]:
+    def of(self, lab: Lab, *, most_s: float | None = None) -> Iterator[sqlite3.Connection]:
         """Opens the index, up to date with the record.
 
+        Args:
+            lab: whose record it is.
+            most_s: the seconds for taking up what is new; a later call goes on from where this one came.
+
         Raises:
-            TransientError: while another process holds it for long.
+            TransientError: while another process holds it for long, or where the time was too short.
             PerpetualError: where Python's SQLite has no full-text search.
         """
         with self._lock:
+            self._until = None if most_s is None else time.monotonic() + most_s
             place = (os.getpid(), self._path(lab))
             is_open = self._opened == place and (self._file is None or self._file == identity(place[1]))
             if self._connection is None or not is_open or not self._refreshed(lab, self._connection):
@@ -177,7 +187,9 @@ class Index:
                 known = _changes(lab, {"seq": str(self._seen[0])})
                 if self._seen[1] == exposure and known.since == known.present:
                     return True
-            self._seen = _refresh(lab, connection, exposure, known), exposure
+            seen = _refresh(lab, connection, exposure, known)
+            _take_up(lab, connection, self._until)
+            self._seen = seen, exposure
             return True
         except (sqlite3.Error, KeyError, ValueError) as problem:  # the last two of a state that is spoilt
             if isinstance(problem, sqlite3.OperationalError) and "locked" in str(problem):
@@ -216,7 +228,7 @@ def _create(connection: sqlite3.Connection) -> None:
 
 
 def _refresh(lab: Lab, connection: sqlite3.Connection, exposure: str, known: Changes | None) -> int:
-    """Indexes what the store has committed since, in one transaction, and answers the commit that it is of.
+    """Notes what the store has committed since, for `_take_up`, and answers the commit that the index is of then.
 
     Args:
         lab: whose record it is.
@@ -235,7 +247,7 @@ def _refresh(lab: Lab, connection: sqlite3.Connection, exposure: str, known: Cha
     if events > _last_event(base, known):
         # Inside of a transaction notes read as they may never be committed: an index of them could show agents what no
         # person has promoted. What was committed before is in the index, if there is one.
-        if is_same:
+        if is_same and _is_taken_up(connection, state):
             return known.since
         raise _Uncommitted(known.present, _last_event(base, known))
     with connection:  # commits at its end, and rolls back after any error
@@ -248,16 +260,48 @@ def _refresh(lab: Lab, connection: sqlite3.Connection, exposure: str, known: Cha
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
             _create(connection)
             state, known = {}, _changes(lab, {})
-        for kind, id in known.items:
-            if kind == "note":
-                _put(lab, connection, id)
-        outcomes.fold(lab, connection, known.items)
-        calls.take_events(lab, connection, int(state.get("event", "0")))
+        rows = ((_STAGES[kind], id) for kind, id in known.items if kind in _STAGES)
+        connection.executemany("INSERT OR IGNORE INTO pending VALUES (?, ?)", rows)
         last = _last_event(state, known)  # what came meanwhile is read again the next time
         fresh = {"seq": str(known.present), "version": str(_VERSION), "event": str(last), "mark": _mark(lab, last),
-                 "exposure": exposure}  # fmt: skip
+                 "exposure": exposure, "read": state.get("read", "0")}  # fmt: skip
         connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", fresh.items())
     return known.present
+
+
+def _is_taken_up(connection: sqlite3.Connection, state: Mapping[str, str]) -> bool:
+    """Returns whether nothing is left for `_take_up`."""
+    return state["read"] == state["event"] and not connection.execute("SELECT 1 FROM pending LIMIT 1").fetchone()
+
+
+def _take_up(lab: Lab, connection: sqlite3.Connection, until: float | None) -> None:
+    """Takes up what `_refresh` has noted, notes before exposures before runs, a slice in a transaction.
+
+    Raises:
+        TransientError: once it is `until` and something is left; the slices that were taken up stay so.
+    """
+    is_late = False
+    while not _is_taken_up(connection, _state(connection)):
+        if is_late:
+            raise TransientError("the index of the notes is being built", hint="try again: it goes on where it was")
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
+            state = _state(connection)
+            read = calls.take_events(lab, connection, int(state["read"]), int(state["event"]))
+            connection.execute("INSERT OR REPLACE INTO state VALUES ('read', ?)", (str(read),))
+            found = connection.execute(
+                "SELECT stage, id FROM pending ORDER BY stage, length(id), id LIMIT ?", (_SLICE,)
+            ).fetchall()
+            stages = {stage for stage, _ in found[:1]}  # what an exposure names is a run that may come before others
+            for stage, id in [one for one in found if one[0] in stages]:
+                if stage == _STAGES["note"]:
+                    _put(lab, connection, id)
+                elif stage == _STAGES["run"]:
+                    outcomes.settle(lab, connection, id)
+                elif (named := outcomes.expose(lab, connection, id)) is not None:
+                    connection.execute("INSERT OR IGNORE INTO pending VALUES (?, ?)", (_STAGES["run"], named))
+                connection.execute("DELETE FROM pending WHERE stage = ? AND id = ?", (stage, id))
+        is_late = until is not None and time.monotonic() > until  # after a slice: every call comes further
 
 
 def _state(connection: sqlite3.Connection) -> dict[str, str]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Experiment, Run
 
-__all__ = ["EXPOSURE", "NAMES", "TABLES", "agent_of", "earliest", "fold", "latest", "outcome_of"]
+__all__ = ["EXPOSURE", "NAMES", "TABLES", "agent_of", "earliest", "expose", "latest", "outcome_of", "settle"]
 
 _WINDOW = timedelta(days=1)
 REPLAY = "replay"  # tag of the runs of trials
@@ -49,19 +48,7 @@ def agent_of(actor: str) -> str:
     return f"agent {name.partition('/')[0].lower()}" if kind in ("agent", "mcp") and name else actor
 
 
-def fold(lab: Lab, connection: sqlite3.Connection, changes: Sequence[tuple[str, str]]) -> None:
-    """Takes up the exposures and runs among the changes of the record."""
-    runs = {id: None for kind, id in changes if kind == "run"}
-    for kind, id in changes:
-        if kind == EXPOSURE:
-            named = _expose(lab, connection, id)
-            if named is not None:
-                runs[named] = None
-    for id in runs:
-        _settle(lab, connection, id)
-
-
-def _expose(lab: Lab, connection: sqlite3.Connection, id: str) -> str | None:
+def expose(lab: Lab, connection: sqlite3.Connection, id: str) -> str | None:
     """Takes up an exposure; answers the run that it names."""
     try:
         row = lab.records(EXPOSURE).get(id)
@@ -84,7 +71,7 @@ def _notes(value: object) -> list[tuple[str, str]]:
     return [*dict.fromkeys((path, blob) for path, blob in pairs if isinstance(path, str) and isinstance(blob, str))]
 
 
-def _settle(lab: Lab, connection: sqlite3.Connection, id: str) -> None:
+def settle(lab: Lab, connection: sqlite3.Connection, id: str) -> None:
     """Credits the notes of a run's context with its outcome, in place of what they were credited with for it."""
     for path, blob, good, bad in connection.execute("SELECT path, blob, good, bad FROM credits WHERE run = ?", (id,)):
         _add(connection, path, blob, -good, -bad)

@@ -135,13 +135,17 @@ class Recall(Retriever):
         found = self.candidates(lab, connection, query, present, for_agents=not is_past, extra=extra, without=without)
         return [item for item in judged(found, limit) if item.left_out is None]
 
-    def resembling(self, lab: Lab, parts: frozenset[str]) -> list[Version]:
-        """Returns the versions whose shingles share most with these, as the lab's reader may see them."""
+    def resembling(self, lab: Lab, parts: frozenset[str], *, most_s: float | None = None) -> list[Version]:
+        """Returns the versions whose shingles share most with these, as the lab's reader may see them.
+
+        Raises:
+            TransientError: where bringing the index up to date takes more than `most_s`.
+        """
         if not parts or (self._opened is None and not has_notes(lab)):
             return []
         from perpetual_recall.index import resembling
 
-        with self.index.of(lab) as connection:
+        with self.index.of(lab, most_s=most_s) as connection:
             return resembling(connection, parts, for_agents=is_for_agent(lab), most=CANDIDATES)
 
     def explain(self, lab: Lab, query: str, *, limit: int) -> list[Explained]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from perpetual.science import gate
-from perpetual.science.replay import STAKES
+from perpetual_replay.betting import STAKES
 
 __all__ = ["Pairs", "bar", "curve", "interval", "weigh"]
 

@@ -15,6 +15,7 @@ __all__ = [
     "PolicyComparison",
     "PolicyResult",
     "PolicySaidTrue",
+    "StoppingSaving",
     "SweepClaim",
     "SweepClaimed",
     "SweepDocument",
@@ -107,8 +108,39 @@ class PolicyComparison(TypedDict):
     says: str
 
 
+class StoppingSaving(TypedDict):
+    """What a stopper saves of the run-hours of the first policy, on the same campaigns.
+
+    `saved` is a share with its 95 % bootstrap interval over campaigns. `threshold` is that of the campaigns with
+    stopping and `full_threshold` that of those whose runs are all completed; at `equal_error` each is the lowest that
+    was tried at which it errs at most as often as campaigns without stopping do at the threshold that was asked for.
+    Errors are of decided hypotheses; `right` and `undecided` are means of a campaign of twelve.
+    """
+
+    stopper: str
+    threshold: float
+    full_threshold: float
+    batch: int
+    equal_error: bool
+    saved: float | None
+    saved_low: float | None
+    saved_high: float | None
+    error_rate: float | None
+    full_error_rate: float | None
+    false_support_rate: float | None
+    full_false_support_rate: float | None
+    right: float
+    full_right: float
+    undecided: float
+    full_undecided: float
+
+
 class BenchPolicy(TypedDict):
-    """Policies compared in simulated research; `path` is the file that was written, if one was."""
+    """Policies compared in simulated research; `path` is the file that was written, if one was.
+
+    `stopping` is what early stopping saves, empty unless it was asked for; `curve_correlation` is that of a run's value
+    at a quarter of its steps with its last one.
+    """
 
     seed: int
     episodes: int
@@ -116,8 +148,10 @@ class BenchPolicy(TypedDict):
     menu: str
     base_rate: float
     seed_correlation: float
+    curve_correlation: float
     results: list[PolicyResult]
     comparisons: list[PolicyComparison]
+    stopping: list[StoppingSaving]
     path: str | None
 
 
@@ -252,7 +286,8 @@ class SweepParameter(TypedDict):
 class SweepSetting(TypedDict):
     """One setting of a sweep.
 
-    `values` are of its full runs, null for one that gave none, with `mean` and `sd` of the `n` that there are; `curve`
+    `values` are of its full runs, null for one that gave none, and for one that was stopped early what its curve lets
+    expect, with `mean` and `sd` of the `n` that there are; `curve`
     are those of its shorter runs, by rung. `expected` and `expected_sd` are what the fitted model believes of its true
     value, and `chance_best` how likely it is the best of all; null before a full run, and for a setting that is out of
     play where there are more than 150. `pending` runs have not ended.

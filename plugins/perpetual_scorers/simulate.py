@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from perpetual.documents.scorer import CandidateState, HypothesisState
 
 __all__ = ["ARMS", "MENUS", "WORLDS", "Arm", "Bench", "Broken", "Cell", "Comparison", "Conditions", "Design", "Episode",
-           "Policy", "Result", "Said", "StrategyPolicy", "bench", "benched", "brier_score", "calibration_error",
-           "episode", "interval", "said_true", "summary"]  # fmt: skip
+           "Job", "Mapper", "Policy", "Result", "Said", "StrategyPolicy", "bench", "benched", "brier_score",
+           "calibration_error", "episode", "interval", "play", "said_true", "summary"]  # fmt: skip
 
 Policy = Callable[[ScorerState, int], Sequence[str]]
 """Answers at most k candidate ids, best first, for a state as of `perpetual.science.propose`.
@@ -580,7 +580,8 @@ class Bench(NamedTuple):
     comparisons: list[Comparison]
 
 
-_Run_ = Callable[[Callable[[Job], "list[Episode] | str"], Iterable[Job]], Iterable["list[Episode] | str"]]
+Mapper = Callable[[Callable[[Job], "list[Episode] | str"], Iterable[Job]], Iterable["list[Episode] | str"]]
+"""`map`, or what works like it."""
 
 
 def bench(
@@ -594,7 +595,7 @@ def bench(
     seed_correlation: float = 0.0,
     episodes: int = 20,
     seed: int = 0,
-    run: _Run_ = map,
+    run: Mapper = map,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Result]:
     """Returns one result for each policy in each cell; all meet the same campaigns, so differences are the policies'.
@@ -618,7 +619,7 @@ def benched(
     reference: str | None = None,
     episodes: int = 20,
     seed: int = 0,
-    run: _Run_ = map,
+    run: Mapper = map,
     progress: Callable[[int, int], None] | None = None,
 ) -> Bench:
     """Returns what `bench` does, and `reference` compared with each other policy in each cell."""

@@ -6,6 +6,7 @@ Imported by `sweeps` and the modules that show a sweep.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perpetual_scorers.space import Parameter, Value, command_of
@@ -89,10 +90,17 @@ class Trial(NamedTuple):
         """Returns how many of its runs have not ended."""
         return self.experiment.design.replicates - sum(run.status not in LIVE for run in self.runs)
 
-    def outcomes(self, metric: str) -> list[float | None]:
-        """Returns what its runs measured, None for one that ended without a value by itself."""
+    def outcomes(self, metric: str, estimates: Mapping[str, float]) -> list[float | None]:
+        """Returns what its runs measured, None for one that ended without a value by itself.
+
+        Of a run that was stopped early it is the estimate, and nothing where there is none.
+        """
         ended = [run for run in self.runs if run.status in _OUTCOMES and not run.tainted and not run.chosen_seed]
-        return [run.metrics.get(metric) if run.status == "done" else None for run in ended]
+        return [
+            run.metrics.get(metric) if run.status == "done" else estimates.get(run.id)
+            for run in ended
+            if not run.stopped or run.status == "done" or run.id in estimates
+        ]
 
 
 class View:
@@ -162,7 +170,28 @@ class View:
 
     def _values(self, setting: str, rung: int) -> list[float | None]:
         metric = self.recipe.metric
-        return [value for trial in self.of(setting) if trial.rung == rung for value in trial.outcomes(metric)]
+        trials = [trial for trial in self.of(setting) if trial.rung == rung]
+        return [value for trial in trials for value in trial.outcomes(metric, self.estimates)]
+
+    def outcomes(self) -> list[float | None]:
+        """Returns what all runs measured, in the order of the trials."""
+        return [value for trial in self.trials for value in trial.outcomes(self.recipe.metric, self.estimates)]
+
+    @cached_property
+    def estimates(self) -> dict[str, float]:
+        """Returns by run that was stopped early what its last value would be, by regression over the complete runs.
+
+        The settings' curves share a slope and a level: what is estimated so chooses what to test, and is no evidence.
+        """
+        from perpetual.science.stopped import filled
+
+        runs = [run for trial in self.trials for run in trial.runs]
+        stopped = [run for run in runs if run.stopped is not None and run.status == "killed"]
+        at = {id: x for run in stopped for id, x in (run.stopped or {})["at_step"].items()}
+        last = {run.id: run.metrics.get(self.recipe.metric) for run in runs if run.status == "done"}
+        points = [(x, y) for id, x in at.items() if (y := last.get(id)) is not None]
+        found = filled(points, [float((run.stopped or {})["value"]) for run in stopped])
+        return {} if found is None else {run.id: value for run, value in zip(stopped, found.values, strict=True)}
 
     def curve(self, setting: str) -> list[float | None]:
         """Returns the values at the rungs that the setting has passed, below the full one."""

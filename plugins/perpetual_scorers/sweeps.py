@@ -278,7 +278,7 @@ def approve(lab: Lab, id: str, *, runs: int | None = None) -> SweepDocument:
 
 def _is_by_person(experiment: Experiment) -> bool:
     by = experiment.approved_by
-    return by is not None and not by.startswith(("agent:", "mcp:"))
+    return by is not None and not by.startswith(("agent:", "mcp:", "right:"))
 
 
 def _approve(lab: Lab, view: View, ids: Sequence[str]) -> None:
@@ -377,7 +377,7 @@ def _start(lab: Lab, view: View, experiment: Experiment, say: Callable[[str], No
 
 def _check_fruit(view: View) -> None:
     """Raises PerpetualError where every run has ended without a value: the command is wrong, and not its settings."""
-    outcomes = [value for trial in view.trials for value in trial.outcomes(view.recipe.metric)]
+    outcomes = view.outcomes()
     if len(outcomes) >= _FRUITLESS and all(value is None for value in outcomes):
         last = view.ended[-1].id
         raise PerpetualError(

@@ -8,16 +8,14 @@ judge(lab, dry_run=True)["runs"]
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from perpetual.api import Conflict, UsageError, line
+from perpetual.api import Conflict, PerpetualError, UsageError, line
 from perpetual.toolkit.contained import contained
 from perpetual_stoppers.rule import why_not
 from perpetual_stoppers.stopper import Stopper, StopState
 
 if TYPE_CHECKING:
-    from typing import Literal
-
     from perpetual import Lab
     from perpetual.api import Experiment, Run
     from perpetual_stoppers.documents import EarlyStop, JudgedRun
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["ACTIVE", "AT", "Judge", "judge"]
 
 ACTIVE, AT = "stoppers.active", "stoppers.at"
+_TRIAL = "scorers.trial"  # rows of the experiments of sweeps
 TOO_LATE = 0.8  # of its steps: beyond, a stop saves too little
 
 
@@ -78,11 +77,12 @@ class Judge:
             "run_id": run.id, "experiment_id": run.experiment_id, "verdict": "not_eligible", "stopper": None,
             "why": "", "rung": None, "share_done": None, "complete": 0, "stopped": 0, "baseline_complete": 0,
         }  # fmt: skip
-        reason = _not_eligible(experiment)
+        beside = _search(self._lab, experiment)
+        reason = None if beside else _not_eligible(experiment)
         if reason is not None:
             return {**found, "why": reason}
         try:
-            rung = self._lab.runs.rung(run.id, share=at)
+            rung = self._lab.runs.rung(run.id, share=at, beside=beside)
         except (Conflict, UsageError) as problem:
             return {**found, "why": problem.message}
         if rung is None:
@@ -97,7 +97,8 @@ class Judge:
             return {**found, "verdict": "not_yet", "why": f"it has not come to step {rung.step:g}"}
         if rung.share_done > TOO_LATE:
             return {**found, "verdict": "past", "why": f"{rung.share_done:.0%} of its steps are done"}
-        state = StopState("claim", rung.value, rung.complete, rung.stopped, rung.others)
+        sort: Literal["claim", "search"] = "search" if beside else "claim"
+        state = StopState(sort, rung.value, rung.complete, rung.stopped, rung.others, rung.peers)
         decided = _decided(parts, state)
         found |= {"stopper": decided.stopper, "why": decided.why}
         if decided.stopper is None:
@@ -106,7 +107,7 @@ class Judge:
         if dry_run:
             return {**found, "verdict": "would_stop"}
         try:
-            self._lab.runs.stop_early(run.id, step=rung.step, by=decided.stopper, why=decided.why)
+            self._lab.runs.stop_early(run.id, step=rung.step, by=decided.stopper, why=decided.why, beside=beside)
         except (Conflict, UsageError) as problem:  # it has ended meanwhile, or another process has stopped it
             return {**found, "verdict": "goes_on", "why": problem.message}
         return {**found, "verdict": "stopped"}
@@ -122,6 +123,21 @@ def _parts(lab: Lab, names: Sequence[str]) -> dict[str, Stopper]:
         if name not in by_name:
             raise UsageError(f"no stopper is called {name!r}", hint=f"one of {', '.join(sorted(by_name)) or 'none'}")
     return {name: by_name[name] for name in names}
+
+
+def _search(lab: Lab, experiment: Experiment) -> list[str]:
+    """Returns the experiments of the search that an experiment is of, at the same length of run; empty for no search.
+
+    A sweep's runs are evidence of nothing: its winner is claimed, and tested on seeds of its own.
+    """
+    if experiment.design.claim is not None:
+        return []
+    try:
+        trials = lab.records(_TRIAL)
+        own = trials.find(experiment=experiment.id)
+        return [str(row["experiment"]) for each in own for row in trials.find(sweep=each["sweep"], rung=each["rung"])]
+    except PerpetualError:  # without the plugin that brings sweeps there is none
+        return []
 
 
 def _not_eligible(experiment: Experiment) -> str | None:

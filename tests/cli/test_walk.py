@@ -241,6 +241,15 @@ TABLE: dict[str, Row] = {
     "help": Row("help runs", "help", "help rnus", 2),
     "report": Row("report -o report.md", "report", "report --format pdf", 2),
     "verify": Row("verify report.md", "verification", "verify report-file", 2, ("report -o report.md",)),
+    "calibration": Row("calibration", "calibration", "@nowhere calibration", 5),
+    "rights": Row("rights", "rights", "@nowhere rights", 5),
+    "rights revoke": Row(
+        "rights revoke agent:a claim-run --why look", "right_changed", "rights revoke agent:a claim --why look", 2
+    ),
+    "rights restore": Row(
+        "rights restore agent:a claim-run --why fine", "right_changed", "rights restore agent:a claim-run --why x", 2,
+        ("rights revoke agent:a claim-run --why look",),
+    ),
     "believed": Row("believed --at seq:1", "believed", "believed --at soon", 2),
     "curves": Row(None, "curves", "curves e99", 5, why="no run of the walk logs steps: tests/plugins/curves"),
     "compare": Row("compare e1 e3", "comparison", "compare e1 e99", 5),

@@ -238,6 +238,33 @@ def test_users_of_a_baseline_are_known_among_many_experiments(lab: Lab, monkeypa
     assert not {"e3", "e4", "e5", "e6", "e7"} & {*read}, "of these it was known"
 
 
+def test_what_others_are_compared_with_is_not_read_at_an_end(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run's end costs the same after a long history: of the kept folds those of its own baseline are read."""
+    monkeypatch.setattr(confidence, "KEEP_EVERY", 1)
+    baselines = []
+    for number in range(3):
+        made = lab.experiments.propose(command=f"echo score={number}", metric="score", direction="max", replicates=8)
+        lab.experiments.approve(made.id)
+        claim = lab.hypotheses.add(f"rises {number}", metric="score", direction="max", mde=0.1, baseline=made.id)
+        lab.experiments.propose(claim.id, command=f"echo score={number}.5")
+        baselines.append((made.id, claim.id))
+    lab.wait([lab.runs.launch(baselines[0][0])[0].id], timeout_s=60)  # what was proposed is kept now
+    read: list[str] = []
+    get = Transaction.get
+
+    def reading(self: Transaction, kind: str, id: str) -> Document | None:
+        found = get(self, kind, id)
+        if kind == "fold" and found is not None:
+            read.append(f"{id} {found.body}")
+        return found
+
+    monkeypatch.setattr(Transaction, "get", reading)
+    (mine, claim_of_mine), *others = baselines
+    lab.wait([lab.runs.launch(mine)[0].id], timeout_s=60)
+    assert any(f"'{claim_of_mine}'" in one for one in read)
+    assert not [one for one in read for _, claim_of_other in others if f"'{claim_of_other}'" in one]
+
+
 def test_a_claim_past_the_threshold_waits_for_its_confirmation(tmp_path: Path) -> None:
     with Lab.init(tmp_path / "project", name="held out", methodology={"require_confirmation": True}) as lab:
         hypothesis = lab.hypotheses.add("it matters")

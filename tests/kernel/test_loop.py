@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,12 @@ def _stopped(lab: Lab, reason: str, exit: int) -> Cycle:
     told = [event for event in lab.events() if event.kind == "loop_stopped"]
     assert told[-1].payload["reason"] == reason
     return last
+
+
+def _stop_at(lab: Lab, *, days: int) -> None:
+    """Records a stop of the loop by a clock that is so many days ahead."""
+    with Lab.open(lab.root, clock=lambda: datetime.now(UTC) + timedelta(days=days)) as elsewhere:
+        elsewhere.loop.stopped("max_cycles", 1)
 
 
 def _plain(lab: Lab, command: str, **given: Any) -> Experiment:
@@ -120,6 +127,16 @@ def test_the_loop_stops_when_runs_keep_failing(lab: Lab, campaign: Campaign) -> 
     assert [run.status for run in lab.runs.list().items] == ["failed"] * 6
 
 
+def test_a_clock_that_jumps_hides_no_failure_and_brings_none_back(lab: Lab, campaign: Campaign) -> None:
+    """The loop's stop counts by its place in the record: before what failed, or after, whatever time it has."""
+    lab.settings.set_methodology("max_concurrent_runs", "1")
+    _stop_at(lab, days=400)
+    campaign("sh -c 'exit 3'", replicates=4)
+    assert _loop(lab)[-1].reason == "failure_rate"
+    _stop_at(lab, days=-400)
+    assert lab.loop.halt_reason() is None
+
+
 def test_the_loop_stops_when_half_of_the_runs_fail(lab: Lab) -> None:
     lab.settings.set_methodology("max_concurrent_runs", "1")
     lab.hypotheses.add("so that something is open")
@@ -143,10 +160,13 @@ def test_the_loop_stops_when_nothing_moves(lab: Lab, campaign: Campaign) -> None
     lab.settings.set_methodology("max_concurrent_runs", "4")
     # Implementations are said to differ by a thousand times the effect: nothing that is measured says anything.
     campaign(tau=100.0, replicates=20, underpowered=True)
+    _stop_at(lab, days=400)  # a stop of a clock that jumped: what comes after it in the record still counts
     last = _stopped(lab, "no_progress", 8)
     assert "8" in (last.explanation or "")
     # Of the others that were live when the eighth was measured, some may have been measured with it.
     assert 8 <= len(lab.evidence.list().items) <= len(lab.runs.list().items) <= 8 + 3
+    _stop_at(lab, days=-400)
+    assert lab.loop.halt_reason() is None
 
 
 def test_the_loop_stops_when_the_queue_is_paused(lab: Lab, campaign: Campaign) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.early import early_of
@@ -42,7 +42,7 @@ __all__ = [
     "pools_with", "prediction_of", "predictions_of", "refold", "refold_users_of", "rows_of", "users_of",
 ]  # fmt: skip
 
-_COMPARED = "compared"  # the kept fold of who is compared with what
+_COMPARED = "compared_by"  # the kept folds: how far they reach, and with `:ID` what is compared with a baseline
 _FIGURES = ("confidence", "log_odds", "e_support", "e_refute", "false_alarm_bound", "n_measured")
 KEEP_EVERY = 64  # experiments
 _GUESS_DF = 2.0
@@ -563,28 +563,28 @@ def refold_users_of(ctx: Context, tx: LabTransaction, baseline_id: str) -> list[
 def users_of(ctx: Context, tx: LabTransaction, baseline_id: str) -> list[str]:
     """Returns the hypotheses that have an experiment compared with this baseline, or with what it extends or renews."""
     root = root_of(ctx, ctx.need(EXPERIMENT, baseline_id)).id
-    compared = _users(tx)
-    return sorted({*compared.get(baseline_id, ()), *compared.get(root, ())})
+    return sorted(_users(tx, baseline_id, root))
 
 
-def _users(tx: LabTransaction) -> dict[str, list[str]]:
-    """Returns by baseline experiment the hypotheses that have an experiment compared with it.
+def _users(tx: LabTransaction, *baselines: str) -> set[str]:
+    """Returns the hypotheses that have an experiment compared with one of these baselines.
 
-    What an experiment is compared with never changes, so what was found is kept, and only later experiments are looked
-    at: reading thousands at each run's end would delay its waiters. The kept fold may be dropped.
+    That never changes: what was found is kept, and only later experiments are read. The folds may be dropped, all.
     """
-    total = tx.count("experiment")
-    kept = tx.get("fold", _COMPARED)
-    state: Mapping[str, Any] = kept.body if kept is not None else {"experiments": 0, "users": {}}
-    users = {baseline: [*ids] for baseline, ids in state["users"].items()}
-    for number in range(state["experiments"] + 1, total + 1):
+    kept, total, late = tx.get("fold", _COMPARED), tx.count("experiment"), dict[str, set[str]]()
+    reach = kept.body["experiments"] if kept is not None else 0
+    for number in range(reach + 1, total + 1):
         found = tx.get(EXPERIMENT, f"e{number}")
-        baseline, user = (found.body["design"]["baseline"], found.body["hypothesis_id"]) if found else (None, None)
-        if isinstance(baseline, str) and user and user not in users.setdefault(baseline, []):
-            users[baseline].append(user)
-    if total - state["experiments"] >= KEEP_EVERY:
-        tx.put("fold", _COMPARED, {"experiments": total, "users": users})
-    return users
+        if found and isinstance(baseline := found.body["design"]["baseline"], str) and found.body["hypothesis_id"]:
+            late.setdefault(baseline, set()).add(found.body["hypothesis_id"])
+    for baseline in {*baselines, *(late if total - reach >= KEEP_EVERY else ())}:
+        of_baseline = tx.get("fold", f"{_COMPARED}:{baseline}") if reach else None
+        late.setdefault(baseline, set()).update(of_baseline.body["users"] if of_baseline is not None else ())
+    if total - reach >= KEEP_EVERY:
+        for baseline, users in late.items():
+            tx.put("fold", f"{_COMPARED}:{baseline}", {"users": sorted(users)})
+        tx.put("fold", _COMPARED, {"experiments": total})
+    return {user for baseline in baselines for user in late[baseline]}
 
 
 def add_evidence(ctx: Context, tx: LabTransaction, hypothesis_id: str, row: NewEvidence) -> str:

@@ -196,6 +196,13 @@ class Experiments(Paged[Experiment]):
 
         return likeness.differences(self._ctx, id)
 
+    def approval(self, id: str) -> tuple[str, str | None] | None:
+        """Returns the approver of an experiment and the hash of its code then; None where no approval counts here."""
+        found = self._ctx.need(EXPERIMENT, id)
+        code, by = found.body.get("approved_code"), found.body["approved_by"]
+        counts = by is not None and self._ctx.trust.counts(found.id, found.body)
+        return (str(by), code["sha256"] if code else None) if counts else None
+
     def approval_token(self) -> dict[str, str]:
         """Makes the one-time token that lets one MCP server approve, and returns `{token, expires_at}`.
 

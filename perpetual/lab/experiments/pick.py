@@ -26,7 +26,7 @@ from perpetual.toolkit.contained import limited
 if TYPE_CHECKING:
     from perpetual.documents.scorer import CandidateState
 
-__all__ = ["Pick", "drafts", "pick", "rescored"]
+__all__ = ["Pick", "drafts", "pick", "rescored", "tell"]
 
 
 class Pick(NamedTuple):
@@ -55,7 +55,7 @@ def drafts(ctx: Context, *, quiet: bool = False) -> list[tuple[Draft, Experiment
         try:
             answered = limited(name, partial(_drafts, proposer, opened, known))
         except Exception as problem:  # noqa: BLE001 - of any plugin; the feed names it
-            _tell(ctx, name, f"{type(problem).__name__}: {problem}", quiet)
+            tell(ctx, "proposer_failed", name, f"{type(problem).__name__}: {problem}", quiet=quiet)
             continue
         for draft in answered:
             try:
@@ -63,7 +63,7 @@ def drafts(ctx: Context, *, quiet: bool = False) -> list[tuple[Draft, Experiment
             except Conflict:
                 continue  # tried before: the hypothesis has its result
             except (PerpetualError, TypeError) as problem:
-                _tell(ctx, name, f"a draft that cannot be proposed: {problem}", quiet)
+                tell(ctx, "proposer_failed", name, f"a draft that cannot be proposed: {problem}", quiet=quiet)
                 continue
             needs = lacking.get(preview.hypothesis_id or "") if preview.design.claim else None
             if needs and not serves(to_json(preview.design), needs):
@@ -84,16 +84,16 @@ def _drafts(proposer: Proposer, opened: list[Hypothesis], known: list[Experiment
     return [*proposer.drafts(opened, known)]
 
 
-def _tell(ctx: Context, name: str, error: str, quiet: bool) -> None:
-    """Notes in the feed that a proposer failed; the same failure in the next cycles is no news."""
+def tell(ctx: Context, kind: str, name: str, error: str, *, quiet: bool = False) -> None:
+    """Notes in the feed that a part failed; the same failure in the next cycles is no news."""
     if quiet:
         return
-    before = ctx.store.find(EVENT, kind="proposer_failed")
+    before = ctx.store.find(EVENT, kind=kind)
     payload = {"error": error[:500]}
     if any(event.body["subject"] == name and event.body["payload"] == payload for event in before):
         return
     with ctx.store.transaction() as tx:
-        ctx.emit(tx, "proposer_failed", name, payload)
+        ctx.emit(tx, kind, name, payload)
 
 
 def pick(ctx: Context, count: int, *, dry_run: bool = False, idempotency_key: str | None = None) -> list[Pick]:

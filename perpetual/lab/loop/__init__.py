@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from perpetual.lab.context import Context
 
 if TYPE_CHECKING:
+    from perpetual.lab import Lab
     from perpetual.lab.loop import steps
 
 __all__ = ["Loop"]
@@ -16,8 +17,8 @@ __all__ = ["Loop"]
 class Loop:
     """`lab.loop`: the steps that the autonomous loop is made of; each may be repeated without harm."""
 
-    def __init__(self, ctx: Context, note: Callable[[], None]) -> None:
-        self._ctx, self._note = ctx, note
+    def __init__(self, ctx: Context, lab: Lab, note: Callable[[], None]) -> None:
+        self._ctx, self._lab, self._note = ctx, lab, note
 
     def heed(self) -> None:
         """Folds every hypothesis anew where the methodology was edited and decides by other values than before."""
@@ -42,10 +43,10 @@ class Loop:
         return steps.propose(self._ctx)
 
     def approve(self) -> list[str]:
-        """Approves what the methodology's `auto_approve` lets the loop approve; returns the ids."""
+        """Approves what the methodology's `auto_approve` or an approver of a plugin lets through; returns the ids."""
         from perpetual.lab.loop import steps
 
-        return steps.approve(self._ctx)
+        return steps.approve(self._ctx, self._lab)
 
     def launch(self) -> steps.Launches:
         """Starts the replicates that are most worth their cost, while there is room."""

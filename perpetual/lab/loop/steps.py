@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.errors import Conflict, PerpetualError, Refused, UsageError
 from perpetual.lab.budget import OF_DAY, Budget
@@ -12,7 +13,7 @@ from perpetual.lab.context import Context
 from perpetual.lab.engines.placing import Surveys, needs_driver
 from perpetual.lab.evidence.confidence import refold
 from perpetual.lab.evidence.decision_preview import explained
-from perpetual.lab.experiments.pick import drafts, rescored
+from perpetual.lab.experiments.pick import drafts, rescored, tell
 from perpetual.lab.experiments.propose import propose as propose_one
 from perpetual.lab.experiments.propose import state_of
 from perpetual.lab.experiments.related import Related
@@ -27,9 +28,14 @@ from perpetual.lab.runs.admission import quiet
 from perpetual.lab.runs.launch import reserve
 from perpetual.lab.runs.start import start
 from perpetual.records import ENDED
+from perpetual.toolkit.contained import contained
 from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.quiet import next_day
 from perpetual.toolkit.units import iso
+
+if TYPE_CHECKING:
+    from perpetual.documents.provenance import CodeStateDocument
+    from perpetual.lab import Lab
 
 __all__ = ["Launches", "approve", "halt_reason", "launch", "propose", "stop_reason"]
 
@@ -72,28 +78,55 @@ def _proposal_room(ctx: Context) -> int:
     return size - ctx.store.count("experiment", status="proposed")
 
 
-def approve(ctx: Context) -> list[str]:
-    """Approves proposals, if `auto_approve` says so, up to `auto_approve_max_run_hours` a replicate."""
-    methodology = ctx.config.methodology
-    if not methodology["auto_approve"]:
-        return []
-    most = methodology["auto_approve_max_run_hours"]
-    approved = []
-    check, refused = CodeCheck(ctx), set()
-    codes = check.states_of([])
-    for item in ctx.store.find(EXPERIMENT, status="proposed"):
+def approve(ctx: Context, lab: Lab) -> list[str]:
+    """Approves proposals by the rule of `auto_approve`, then those that parts of the slot `approver` answer for.
+
+    A plugin brings that slot. A part that fails approves nothing, and the feed names it.
+    """
+    methodology, approved = ctx.config.methodology, list[str]()
+    if methodology["auto_approve"]:
+        most = methodology["auto_approve_max_run_hours"]
+        costs = {
+            item.id: item.body["design"]["cost_run_hours"] for item in ctx.store.find(EXPERIMENT, status="proposed")
+        }
+        cheap = [id for id, cost in costs.items() if most is None or (cost is not None and cost <= most)]
+        approved += _approve(ctx, cheap, lambda codes: dict.fromkeys(codes, ctx.actor))
+    for name, part in ctx.parts("approver") if "approver" in ctx.registry.slots else ():
         try:
-            codes |= check.states_of([item.id])
-        except UsageError:  # approving it by hand says why no copy of its code can be kept
-            refused.add(item.id)
-    with ctx.store.transaction() as tx:  # or another loop approves in between
-        for experiment in tx.find(EXPERIMENT, status="proposed"):
-            cost = experiment.body["design"]["cost_run_hours"]
-            if most is not None and (cost is None or cost > most):
-                continue
-            if experiment.body["command"] is not None and experiment.id not in refused:
-                approved.append(ExperimentRecords(ctx).bind(experiment.id, code=codes.get(experiment.id)).id)
+            with contained():
+                approved += _approve(ctx, part.candidates(lab), partial(part.decide, lab))
+        except Exception as problem:  # noqa: BLE001 - of any plugin; what it would have approved waits for a person
+            tell(ctx, "approver_failed", name, f"{type(problem).__name__}: {problem}")
     return approved
+
+
+def _approve(
+    ctx: Context, ids: Collection[str], decide: Callable[[dict[str, CodeStateDocument | None]], Mapping[str, str]]
+) -> list[str]:
+    """Approves, in one transaction with what `decide` records, the ids that it answers, each in the name it says.
+
+    Args:
+        ids: proposals that may be approved; only those whose command, read before the transaction, is still the same.
+        decide: gets the code that each would run, None where that is unknown.
+    """
+    if not ids:
+        return []
+    check, hashes = CodeCheck(ctx), dict[str, str]()
+    codes: dict[str, CodeStateDocument | None] = {}
+    for item in ctx.store.find(EXPERIMENT, status="proposed"):
+        if item.id in ids and item.body["command"] is not None:
+            with suppress(UsageError):  # approving it by hand says why no copy of its code can be kept
+                codes[item.id], hashes[item.id] = check.states_of([item.id]).get(item.id), item.body["spec_hash"]
+    with ctx.store.transaction() as tx:  # or another loop approves in between
+        waiting = [item for item in tx.find(EXPERIMENT, status="proposed") if item.id in codes]
+        same = {item.id: codes[item.id] for item in waiting if item.body["spec_hash"] == hashes[item.id]}
+        names = decide(same) if same else {}
+        step("approve:decided")
+        return [
+            ExperimentRecords(ctx.acting_as(names[id])).bind(id, code=code).id
+            for id, code in same.items()
+            if id in names
+        ]
 
 
 def launch(ctx: Context) -> Launches:
@@ -235,9 +268,8 @@ def halt_reason(ctx: Context) -> tuple[str, str] | None:
     Only what happened since the loop last stopped counts: the person that starts it again has seen the rest.
     """
     stops = ctx.store.page(EVENT, limit=1, newest_first=True, kind="loop_stopped").items
-    since = stops[0].body["time"] if stops else ""
-    failure = _failure_rate(ctx, since)
-    if failure is not None:
+    since = stops[0].number if stops else 0  # not its time: a clock may jump
+    if (failure := _failure_rate(ctx, since)) is not None:
         return "failure_rate", failure
     if _no_progress(ctx, since):
         return (
@@ -269,35 +301,36 @@ def stop_reason(ctx: Context, launches: Launches) -> tuple[str, str] | None:
         return "waiting_for_approval", f"the code of {named} has changed since it was approved, or cannot be compared"
     if launches.failed:  # one missing program is no rate of failures: a person mends it, or rejects the experiment
         return "waiting_for_approval", "cannot be started until a person has mended it: " + "; ".join(launches.failed)
-    proposed = ctx.store.find(EXPERIMENT, status="proposed")
-    if proposed:
+    if proposed := ctx.store.find(EXPERIMENT, status="proposed"):
         return "waiting_for_approval", f"{', '.join(item.id for item in proposed[:5])} wait for approval"
     return "queue_empty", "nothing is running, approved or worth proposing"
 
 
-def _failure_rate(ctx: Context, since: str) -> str | None:
+def _is_after(ctx: Context, since: int, kind: str, subject: str) -> bool:
+    """Returns whether the subject's last event of that kind was recorded after event `since`; 0 is before all."""
+    events = ctx.store.find(EVENT, subject=subject) if since else []
+    return not since or any(row.number > since and row.body["kind"] == kind for row in events)
+
+
+def _failure_rate(ctx: Context, since: int) -> str | None:
     newest = ctx.store.page(RUN, limit=_FAILURE_WINDOW, newest_first=True).items
     own = [run for run in newest if "adopted" not in run.body]  # earlier work failed elsewhere
-    ended = [run for run in own if run.body["status"] in ENDED and (run.body["ended_at"] or "") > since]
+    ended = [run for run in own if run.body["status"] in ENDED and _is_after(ctx, since, "run_status", run.id)]
     broken = [run for run in ended if run.body["status"] in ("failed", "timeout", "lost")]
-    row = 0
-    for run in ended:
-        if run not in broken:
-            break
-        row += 1
+    row = next((place for place, run in enumerate(ended) if run not in broken), len(ended))
     if row >= _FAILURES_IN_A_ROW or (len(ended) >= _FAILURE_WINDOW and 2 * len(broken) >= len(ended)):
         reasons = sorted({str(run.body["reason"]) for run in broken})
         return f"{len(broken)} of the last {len(ended)} runs failed: {'; '.join(reasons[:3])}"
     return None
 
 
-def _no_progress(ctx: Context, since: str) -> bool:
+def _no_progress(ctx: Context, since: int) -> bool:
     """Returns whether the last measured runs, `_PROGRESS_WINDOW` of them at least, moved nothing."""
     newest = ctx.store.page(EVIDENCE, limit=_PROGRESS_WINDOW, newest_first=True, kind="measured").items
-    rows = [row for row in newest if row.body["created_at"] > since and not row.body.get("post_hoc")]
+    counting = [row for row in newest if not row.body.get("post_hoc")]
+    rows = [row for row in counting if _is_after(ctx, since, "evidence_added", f"v{row.number}")]
     moved: dict[str, float] = {}
     for row in rows:
-        moved[row.body["hypothesis_id"]] = moved.get(row.body["hypothesis_id"], 0.0) + abs(
-            row.body["log_bayes_factor"] or 0.0
-        )
+        id, nats = row.body["hypothesis_id"], abs(row.body["log_bayes_factor"] or 0.0)
+        moved[id] = moved.get(id, 0.0) + nats
     return len(rows) >= _PROGRESS_WINDOW and all(nats < _PROGRESS_NATS for nats in moved.values())

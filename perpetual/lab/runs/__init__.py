@@ -300,11 +300,12 @@ class Runs(Paged[Run]):
 
         return from_json(Run, cancel.kill(self._ctx, run_id, grace_s=grace_s).body)
 
-    def rung(self, run_id: str, *, share: float) -> Rung | None:
+    def rung(self, run_id: str, *, share: float, beside: Sequence[str] = ()) -> Rung | None:
         """Returns where a live run and those beside it stand at one step; None while complete runs tell no length.
 
         Args:
             share: of the steps of complete runs, at which the step lies where no run of its experiment was stopped yet.
+            beside: experiments of one search, its own among them: their runs are its peers.
 
         Raises:
             Conflict: if it has ended.
@@ -312,15 +313,16 @@ class Runs(Paged[Run]):
         """
         from perpetual.lab.runs import stop_early
 
-        return stop_early.rung(self._ctx, run_id, share)
+        return stop_early.rung(self._ctx, run_id, share, beside)
 
-    def stop_early(self, run_id: str, *, step: float, by: str, why: str) -> Run:
+    def stop_early(self, run_id: str, *, step: float, by: str, why: str, beside: Sequence[str] = ()) -> Run:
         """Ends a run whose metric has been logged up to a step; it counts by where its curve stood there.
 
         Args:
             step: of the metric's axis; the same for all runs of a claim.
             by: what decides it, from the curve up to that step and from earlier runs alone.
             why: in one line.
+            beside: as for `rung`.
 
         Raises:
             Conflict: if it has ended, or too few runs of its claim are complete.
@@ -328,4 +330,4 @@ class Runs(Paged[Run]):
         """
         from perpetual.lab.runs import stop_early
 
-        return from_json(Run, stop_early.stop_early(self._ctx, run_id, step=step, by=by, why=why).body)
+        return from_json(Run, stop_early.stop_early(self._ctx, run_id, step=step, by=by, why=why, beside=beside).body)

@@ -13,6 +13,7 @@ from perpetual.lab.evidence.early import stopped_runs, where
 from perpetual.lab.evidence.stale import parts_of
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, RunRow
 from perpetual.lab.ledger.experiments import sources_of
+from perpetual.lab.ledger.runs import RunRecords
 from perpetual.lab.runs.cancel import kill
 from perpetual.lab.runs.measure import histories
 from perpetual.records import ENDED
@@ -30,7 +31,8 @@ class Rung(NamedTuple):
 
     `value` is None until the run has come so far. `complete` and `others` are values at the rung and last values of
     complete runs of the run's own experiment and of its baseline, `stopped` values at the rung of those that were
-    stopped. `share_done` is how much of its steps the run has behind it.
+    stopped, `peers` values at the rung of runs of other experiments that have come so far. `share_done` is how much of
+    its steps the run has behind it.
     """
 
     step: float
@@ -39,6 +41,7 @@ class Rung(NamedTuple):
     complete: tuple[tuple[float, float], ...]
     stopped: tuple[float, ...]
     others: tuple[tuple[float, float], ...]
+    peers: tuple[float, ...]
 
 
 class _Curves:
@@ -67,16 +70,19 @@ class _Arms(NamedTuple):
 
     own: list[RunRow]
     others: list[RunRow]
+    peers: list[RunRow]
     stopped: list[RunRow]
     at_step: dict[str, float]  # of complete runs, as far as it was recorded
 
 
-def _arms(ctx: Context, experiment: ExperimentRow, metric: str) -> _Arms:
+def _arms(ctx: Context, experiment: ExperimentRow, metric: str, beside: Sequence[str]) -> _Arms:
     design, own = experiment.body["design"], sources_of(ctx, experiment)
-    stopped = stopped_runs(ctx, own)
+    peers = [id for id in beside if id not in own]
+    stopped = stopped_runs(ctx, [*own, *peers])
     return _Arms(
         _complete(ctx, own, metric),
         _complete(ctx, parts_of(ctx, design), metric),
+        _complete(ctx, peers, metric),
         stopped,
         {id: x for run in stopped for id, x in where(run)["at_step"].items()},
     )
@@ -93,13 +99,14 @@ def _metric_of(ctx: Context, run: RunRow) -> tuple[ExperimentRow, str]:
     return experiment, design["metric"]
 
 
-def rung(ctx: Context, run_id: str, share: float) -> Rung | None:
+def rung(ctx: Context, run_id: str, share: float, beside: Sequence[str] = ()) -> Rung | None:
     """Returns where a live run stands, as `Runs.rung` says."""
     finite(share, "the share", minimum=0.0, maximum=1.0)
     run = ctx.need(RUN, run_id)
     experiment, metric = _metric_of(ctx, run)
-    arms, curves = _arms(ctx, experiment, metric), ctx.cached(_Curves)
-    lengths = [each for item in (*arms.own, *arms.others) if (each := curves.length(item.id, metric)) is not None]
+    arms, curves = _arms(ctx, experiment, metric, beside), ctx.cached(_Curves)
+    complete = (*arms.own, *arms.others, *arms.peers)
+    lengths = [each for item in complete if (each := curves.length(item.id, metric)) is not None]
     if not lengths or max(lengths) - min(lengths) > _SAME_LENGTH * max(lengths):
         return None
     length = max(lengths)
@@ -116,29 +123,35 @@ def rung(ctx: Context, run_id: str, share: float) -> Rung | None:
                 found.append((sign * x, sign * y))
         return tuple(found)
 
+    own = [item for item in arms.stopped if item.body["experiment_id"] not in beside]
+    peers = [curves.value(item.id, metric, step) for item in arms.peers]
+    peers += [where(item)["value"] for item in arms.stopped if item not in own]
+    peers += [_value_at(ctx, item.id, metric, step) for item in RunRecords(ctx).live()
+              if item.body["experiment_id"] in beside and item.id != run.id]  # fmt: skip
     return Rung(
         step,
         None if value is None else sign * value,
         (last or 0.0) / length if length > 0 else 0.0,
         points(arms.own),
-        tuple(sign * where(item)["value"] for item in arms.stopped),
+        tuple(sign * where(item)["value"] for item in own),
         points(arms.others),
+        tuple(sign * x for x in peers if x is not None),
     )
 
 
-def stop_early(ctx: Context, run_id: str, *, step: float, by: str, why: str) -> RunRow:
+def stop_early(ctx: Context, run_id: str, *, step: float, by: str, why: str, beside: Sequence[str] = ()) -> RunRow:
     """Ends a run as `Runs.stop_early` says."""
     finite(step, "the step")
     run = ctx.need(RUN, run_id)
     experiment, metric = _metric_of(ctx, run)
-    arms, curves = _arms(ctx, experiment, metric), ctx.cached(_Curves)
+    arms, curves = _arms(ctx, experiment, metric, beside), ctx.cached(_Curves)
     if arms.stopped and (others := where(arms.stopped[0])["step"]) != step:
         raise UsageError(f"other runs of {experiment.id} were stopped at step {others:g}, and not at {step:g}")
     value = _value_at(ctx, run.id, metric, step)
     if value is None:
         raise UsageError(f"{run.id} has no {metric} at step {step:g} yet", hint=f"perpetual curves {run.id}")
     at_step = arms.at_step
-    for item in (*arms.own, *arms.others):
+    for item in (*arms.own, *arms.others, *arms.peers):
         x = at_step.get(item.id, curves.value(item.id, metric, step))
         if x is not None:
             at_step[item.id] = x

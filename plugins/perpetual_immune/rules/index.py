@@ -14,6 +14,7 @@ from threading import RLock
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from perpetual_immune.rules.needles import Heads, Rule
+from perpetual_immune.rules.remembered import branches_of
 from perpetual_redaction.vocabulary import EDGE, MOST_SETS, VOCABULARY, Remembered, words_of
 
 Row = TypeVar("Row", covariant=True)
@@ -220,8 +221,8 @@ class Index(Generic[Row]):
     @cached_property
     def _is_filed(self) -> bool:
         """Files every rule: its first words, and the rarest needles that it needs."""
-        for number, (rule, _) in enumerate(self._rows):
-            for needles, heads in rule.branches:
+        for number, branches in enumerate(branches_of([rule for rule, _ in self._rows])):
+            for needles, heads in branches:
                 groups = [group for group in needles if VOCABULARY.is_telling(group)] or list(needles[:1])
                 _FILED.add(self, number, groups[:MOST_GROUPS], heads)
         return True

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from perpetual import Lab
@@ -33,6 +36,7 @@ def perpetual_loops():
 """
 PARTS = """
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from perpetual.api import PerpetualError
@@ -50,6 +54,16 @@ class wordy(interrupted):
     def trouble(self):
         return "no licence " + "x" * 300000 + chr(10) + "second line"
 
+class unsure(interrupted):
+    fails, asked = 3, 0
+    def run(self, lab, stop):
+        stop.wait()
+    def is_at_work(self, lab):
+        self.asked += 1
+        if self.asked <= self.fails:
+            raise LookupError(f"not yet {self.asked}")
+        return True
+
 class holding(interrupted):
     def run(self, lab, stop):
         with lab.together():
@@ -62,6 +76,12 @@ class odd(LoopStrategy):
         mode = os.environ["ACME_TURN"]
         if mode == "raises":
             raise LookupError("gone")
+        if mode == "long":
+            with lab.together():
+                Path(lab.root, "held").touch()
+                while not Path(lab.root, "go").exists():
+                    time.sleep(0.05)
+                lab.hypotheses.add("the transaction was finished")
         if mode.startswith("not yet"):
             self.calls = getattr(odd, "calls", 0) + 1
             odd.calls = self.calls
@@ -75,7 +95,7 @@ class odd(LoopStrategy):
         if mode == "disables":
             lab.settings.set_config("plugins.disabled", '["daemon"]')
             return replace(done, reason=None)
-        if mode == "idle":
+        if mode in ("idle", "long"):
             return done
         if mode == "past":
             return replace(done, reason=None, paused="rest", resumes_at="2001-01-01T00:00:00.000Z")
@@ -162,6 +182,41 @@ def test_what_companions_say_is_one_short_line(lab: Lab, bring: Bringer) -> None
     assert all(len(said) <= 300 and "\n" not in said for said in found.values())
 
 
+def test_a_companion_that_cannot_say_is_asked_again(lab: Lab, bring: Bringer) -> None:
+    """After a while that doubles; once it answers, its trouble is over."""
+    bring("unsure")
+    now = 0.0
+    with Lab.open(lab.root) as fresh:
+        beside = Beside(fresh, lambda actor: Lab.open(lab.root, actor=actor), clock=lambda: now)
+        try:
+            for number, wait_s in ((1, 2.0), (2, 4.0), (3, 8.0)):
+                assert not beside.is_at_work(fresh)
+                now += wait_s - 0.5
+                assert not beside.is_at_work(fresh)  # it is not asked again yet
+                assert beside.troubles() == {"acme-parts/unsure": f"is_at_work: LookupError: not yet {number}"}
+                now += 0.5
+            assert beside.is_at_work(fresh)
+            assert beside.troubles() == {}
+        finally:
+            beside.close()
+
+
+def test_a_companion_that_never_can_say_is_asked_each_five_minutes(lab: Lab, bring: Bringer) -> None:
+    bring("unsure")
+    now = 0.0
+    with Lab.open(lab.root) as fresh:
+        beside = Beside(fresh, lambda actor: Lab.open(lab.root, actor=actor), clock=lambda: now)
+        try:
+            (part,) = [part for _, part in fresh.parts("companion") if type(part).__name__ == "unsure"]
+            part.fails = 1 << 30
+            for _ in range(2 * 3600):
+                beside.is_at_work(fresh)
+                now += 1.0
+            assert 24 <= part.asked <= 24 + 9
+        finally:
+            beside.close()
+
+
 @pytest.mark.slow
 def test_a_companion_that_holds_the_record_does_not_hold_up_the_stop(project: Path, bring: Bringer) -> None:
     bring("holding")
@@ -179,6 +234,45 @@ def test_a_companion_that_holds_the_record_does_not_hold_up_the_stop(project: Pa
     assert not thread.is_alive()
     assert service.end is not None
     assert service.end.reason == "stop_requested"
+
+
+@pytest.mark.slow
+def test_term_lets_a_long_transaction_finish(lab: Lab, bring: Bringer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the daemon has a keeper, which is what gets the signal."""
+    bring()
+    monkeypatch.setenv("ACME_TURN", "long")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path.endswith("site")))
+    lab.settings.set_config("slots.loop", "odd")
+    assert run(["daemon", "--detach", "--stay"]) == 0
+    until((lab.root / "held").exists)
+    daemon, keeper = (lab.services.status(name)["pid"] for name in ("daemon", "daemon-keeper"))
+    assert isinstance(daemon, int)
+    assert isinstance(keeper, int)
+    os.kill(keeper, signal.SIGTERM)
+    with pytest.raises(psutil.TimeoutExpired):
+        psutil.Process(daemon).wait(12.0)  # it is given the time, more than any limit that the keeper had
+    (lab.root / "go").touch()
+    until(lambda: lab.services.status("daemon-keeper")["state"] == "stopped")
+    assert lab.services.status("daemon")["state"] == "stopped"
+    assert [item.statement for item in lab.hypotheses.list().items] == ["the transaction was finished"]
+    assert lab.feed.read()[-1].payload["reason"] == "stop_requested"
+
+
+@pytest.mark.slow
+def test_stop_has_one_limit_for_the_keeper_and_the_daemon(
+    lab: Lab, bring: Bringer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bring()
+    monkeypatch.setenv("ACME_TURN", "long")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path.endswith("site")))
+    lab.settings.set_config("slots.loop", "odd")
+    assert run(["daemon", "--detach", "--stay"]) == 0
+    until((lab.root / "held").exists)
+    began = time.monotonic()
+    assert run(["daemon", "stop", "--grace", "3"]) == 0
+    assert 3.0 <= time.monotonic() - began < 6.0
+    assert {lab.services.status(name)["pid"] for name in ("daemon", "daemon-keeper")} == {None}
+    assert lab.storage.verify() == []
 
 
 @pytest.mark.slow

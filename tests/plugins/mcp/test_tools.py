@@ -31,6 +31,7 @@ READERS = {
     "perpetual_status", "perpetual_brief", "perpetual_experiments", "perpetual_runs", "perpetual_logs",
     "perpetual_budget", "perpetual_curves", "perpetual_find", "perpetual_query", "perpetual_report",
     "perpetual_bisections", "perpetual_campaigns", "perpetual_digest", "perpetual_thoughts",
+    "perpetual_rights",
 }  # fmt: skip
 OTHERS = {"perpetual_run", "perpetual_kill", "perpetual_evidence", "perpetual_edit", "perpetual_undo",
           "perpetual_memory_block", "perpetual_replay", "perpetual_bisect"}  # fmt: skip
@@ -292,7 +293,7 @@ def test_no_tool_starts_an_unapproved_experiment(filled: Path) -> None:
         assert error_of(approve)["code"] == "usage"  # there is no such tool
         return [tool.name for tool in tools]
 
-    assert len(talk(opener(filled), deed)) == 26
+    assert len(talk(opener(filled), deed)) == 27
     with Lab.open(filled) as lab:
         assert {lab.experiments.get(id).status for id in ("e2", "e3")} == {"proposed"}
         assert not [run for run in lab.runs.list().items if run.experiment_id != "e1"]

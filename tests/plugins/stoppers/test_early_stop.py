@@ -13,6 +13,7 @@ import pytest
 from perpetual import Lab
 from perpetual.api import Conflict, UsageError
 from perpetual.cli.app import run as command
+from perpetual_scorers import sweeps
 from perpetual_stoppers.judge import judge
 from tests.support import LONG_S
 from tests.support import until as wait_until
@@ -235,3 +236,30 @@ def test_the_companion_stops_runs_and_says_what_is_wrong(lab: Lab) -> None:
             stop.set()
             thread.join(10)
     assert not thread.is_alive()
+
+
+def test_a_sweep_s_poor_settings_are_stopped_and_estimated(lab: Lab) -> None:
+    """Halving: of the settings that have come to the rung the best third goes on; the rest is worth its estimate."""
+    lab.settings.set_methodology("stoppers.active", "async-halving")
+    lab.settings.set_methodology("max_concurrent_runs", "1")
+    command = f"{sys.executable} train.py 10 {{shift}} 0.01"
+    made = sweeps.new(lab, command, ["shift=0,10,20,30,40"], metric="acc", direction="max", runs=5, wall_s=60)
+    sweeps.approve(lab, made["id"])
+    Path("go").touch()
+    for n in range(1, 4):
+        sweeps.run(lab, made["id"], runs=1)
+        lab.wait([run.id for run in lab.runs.live()], timeout_s=LONG_S)
+        assert sweeps.show(lab, made["id"])["runs"] == n
+    Path("go").unlink()
+    sweeps.run(lab, made["id"], runs=1)
+    run = lab.runs.live()[0]
+    wait_until(lambda: len(lab.runs.curves(run.id).get("acc", EMPTY).steps) >= 10)
+    shift = float(str(lab.experiments.get(run.experiment_id).config["shift"]))
+    settings = sweeps.show(lab, made["id"])["settings"]
+    others = [float(each["parameters"]["shift"]) for each in settings if each["mean"] is not None]
+    is_best = all(shift > other for other in others)
+    assert verdicts(lab) == {run.id: "goes_on" if is_best else "stopped"}
+    assert not is_best, "the order of the settings follows from the project's id"
+    shown = {float(each["parameters"]["shift"]): each for each in sweeps.show(lab, made["id"])["settings"]}[shift]
+    assert shown["n_failed"] == 0
+    assert shown["mean"] == pytest.approx(shift, abs=4), "what its curve lets expect, and no failure"
