@@ -1,11 +1,11 @@
-"""Experiments that repeat another one but for a change: what proposers of variations share. Floor 0."""
+"""Experiments that repeat another one but for a change: what proposers of variations share."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perpetual.records import Experiment
+    from perpetual.api import Experiment
 
 __all__ = ["arguments_like"]
 
