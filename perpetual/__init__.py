@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from perpetual.hookspecs import hookimpl
     from perpetual.lab import Lab
     from perpetual.slots import Provider
-    from perpetual.toolkit.run_log import log
     from perpetual_export.adhoc import finish, init
+    from perpetual_export.run_log import log
 
 _HOMES = {
     "Lab": "perpetual.lab",
@@ -27,7 +27,7 @@ _HOMES = {
     "hookimpl": "perpetual.hookspecs",
     "init": "perpetual_export.adhoc",
     "load_ipython_extension": "perpetual_export.magic",
-    "log": "perpetual.toolkit.run_log",
+    "log": "perpetual_export.run_log",
 }
 
 

@@ -18,12 +18,8 @@ if TYPE_CHECKING:  # `as` says that the name is public
     from perpetual.catalogue import Offer as Offer
     from perpetual.catalogue import PluginInfo as PluginInfo
     from perpetual.commands import CliContext as CliContext
-    from perpetual.commands import PersonOption as PersonOption
-    from perpetual.commands import json_object as json_object
     from perpetual.commands import json_option as json_option
-    from perpetual.commands import key_option as key_option
     from perpetual.commands import line as line
-    from perpetual.commands import page_options as page_options
     from perpetual.commands import pass_cli as pass_cli
     from perpetual.commands import printable as printable
     from perpetual.commands.offered import OpenGroup as OpenGroup
@@ -169,13 +165,15 @@ if TYPE_CHECKING:  # `as` says that the name is public
     from perpetual.slots.table import Template as Template
     from perpetual.toolkit.deprecation import PerpetualDeprecationWarning as PerpetualDeprecationWarning
     from perpetual.toolkit.secret import Secret as Secret
+    from perpetual_cli.options import PersonOption as PersonOption
+    from perpetual_cli.options import json_object as json_object
+    from perpetual_cli.options import key_option as key_option
+    from perpetual_cli.options import page_options as page_options
 
 # module -> what is imported from it when it is first asked for: a plugin pays for what it uses
 _HOMES = {
     "perpetual.catalogue": "Offer PluginInfo",
-    "perpetual.commands": (
-        "CliContext PersonOption json_object json_option key_option line page_options pass_cli printable"
-    ),
+    "perpetual.commands": "CliContext json_option line pass_cli printable",
     "perpetual.commands.offered": "OpenGroup",
     "perpetual.errors": (
         "ConfigError Conflict CorruptData ForeignProject NoProject NotFound NotPermitted PerpetualError "
@@ -220,6 +218,7 @@ _HOMES = {
     "perpetual.slots.table": "SLOTS Slot Suite Template",
     "perpetual.toolkit.deprecation": "PerpetualDeprecationWarning",
     "perpetual.toolkit.secret": "Secret",
+    "perpetual_cli.options": "PersonOption json_object key_option page_options",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 __all__ = sorted(_HOME_OF)

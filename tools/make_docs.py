@@ -315,6 +315,7 @@ _COMPONENTS = (
     "hypotheses", "experiments", "proposals", "runs", "queue", "evidence", "budget", "memory", "feed", "records",
     "loop", "settings", "trust", "storage", "imports", "services",
 )  # fmt: skip
+_OF_PLUGINS = {"Services": "perpetual_supervisor.services"}
 _MAKES = ("add", "propose", "launch", "write")
 _WIDEST = 100  # characters of a signature on one line
 
@@ -335,7 +336,12 @@ def components() -> dict[str, type]:
 
 
 def _class_of(component: Any) -> type:
-    """Returns the class that a component's property makes: the name of its annotation, in the module it imports."""
+    """Returns the class that a component's property makes: the name of its annotation, in the module it imports.
+
+    What a plugin makes is in the plugin's module.
+    """
+    if (name := component.func.__annotations__["return"]) in _OF_PLUGINS:
+        return _named(f"{_OF_PLUGINS[name]}:{name}")
     module = next(name for name in component.func.__code__.co_names if name.startswith("perpetual."))
     return _named(f"{module}:{component.func.__annotations__['return']}")
 

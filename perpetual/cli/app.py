@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -55,10 +56,8 @@ class LazyGroup(click.Group):
         offered = program_commands(ctx)
         name = cmd_name if cmd_name in offered else ALIASES.get(cmd_name, cmd_name)
         found = load_command(KERNEL[name][0]) if name in KERNEL else plugin_command(ctx, offered.get(name))
-        if found is not None and COMPLETE in os.environ:
-            from perpetual.cli.record_ids import complete_ids
-
-            complete_ids(found, name)
+        if found is not None and COMPLETE in os.environ and "completion" in offered:
+            import_module("perpetual_cli.record_ids").complete_ids(found, name)
         return found
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perpetual.config import MARKS, find_project
+from perpetual.errors import PluginError
 from perpetual.lab.config import LabConfig
 from perpetual.lab.context import Clock, Context, utc_now
 from perpetual.lab.evidence_rules import by_rules
@@ -50,13 +51,13 @@ if TYPE_CHECKING:
     from perpetual.lab.queue import Queue
     from perpetual.lab.records import Records
     from perpetual.lab.runs import Runs
-    from perpetual.lab.services import Services
     from perpetual.lab.settings import Settings
     from perpetual.lab.status import Status
     from perpetual.lab.storage import Storage
     from perpetual.lab.trust_review import TrustReview
     from perpetual.records import Event
     from perpetual.slots.scaffolder import ScaffoldAnswer
+    from perpetual_supervisor.services import Services
 
 __all__ = ["Lab"]
 
@@ -188,10 +189,14 @@ class Lab(AbstractContextManager["Lab"]):
 
     @cached_property
     def services(self) -> Services:
-        """Returns what plugins keep running."""
-        from perpetual.lab.services import Services
+        """Returns what plugins keep running; raises PluginError where no host of services is in force."""
+        from perpetual.lab.permissions import person_only
 
-        return Services(self.context, self.feed, self)
+        if "service_host" not in self.registry.slots:
+            why = "services cannot be reached: no host of services is in force"
+            raise PluginError(why, hint="perpetual plugins list")
+        found: Services = self.part("service_host").services(self, partial(person_only, self.context))
+        return found
 
     @cached_property
     def _status(self) -> Status:
@@ -440,10 +445,8 @@ class Lab(AbstractContextManager["Lab"]):
         from perpetual.lab.doctor import Doctor
         from perpetual.lab.plugin_sections import plugin_checks
         from perpetual.lab.scaffolding import examine
-        from perpetual.lab.services import services_check
 
-        brought = [(80, services_check(self.services.list())), *plugin_checks(self)]
-        found = Doctor(self.context, self.feed).examine(brought)
+        found = Doctor(self.context, self.feed).examine(plugin_checks(self))
         # Asking an agent's program about a held project would have it read what the project says.
         return found if self.context.trust.is_held else [*found, *examine(self.config, self.registry)]
 

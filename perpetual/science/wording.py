@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from perpetual.science.evalues import log_e
-from perpetual.science.planning import runs_for, statistic_of
+from perpetual.science.reach import runs_for, statistic_of
 
 if TYPE_CHECKING:
     from perpetual.science.evidence import Confidence, Effect

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from perpetual.api import CliContext, json_option, page_options, pass_cli, printable
-from perpetual.toolkit.claims import short_effect
 from perpetual.toolkit.units import counted
+from perpetual_report.claims import short_effect
 
 if TYPE_CHECKING:
     from perpetual_believed.documents import Belief, BelievedHypothesis, Change

@@ -248,7 +248,7 @@ def _of_project(plugins: Sequence[PluginInfo], lab: Lab) -> Iterator[Affected]:
             if count:
                 yield Affected("records", f"{info.name}.{kind.name}", f"{count} stay readable, none can be written")
     services = {offer.name for offer in offers if offer.provider.slot == "service"}
-    for item in lab.services.list():
+    for item in lab.services.list() if services else ():
         if item["name"] in services and item["state"] in ("starting", "running"):
             yield Affected("service", item["name"], f"runs (process {item['pid']})")
     schedulers = {

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from perpetual.toolkit import run_log
+from perpetual_export import run_log
 
 if TYPE_CHECKING:
     from pathlib import Path

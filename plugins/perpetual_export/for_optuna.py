@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Protocol
 
-from perpetual.toolkit.run_log import log
+from perpetual_export.run_log import log
 
 __all__ = ["Study", "Trial", "TrialLogger"]
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from perpetual.toolkit.run_log import log
+from perpetual_export.run_log import log
 
 __all__ = ["Search", "log_folds", "log_search"]
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 
 from perpetual.api import Draft, Experiment, Hypothesis, Proposer
-from perpetual.toolkit.likeness import arguments_like
+from perpetual_metrics.likeness import arguments_like
 
 __all__ = ["TURNED_DOWN", "GridProposer", "build"]
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from perpetual.api import Hypothesis, NotFound, printable
-from perpetual.toolkit.claims import effect_in_words
 from perpetual.toolkit.units import counted, posix_of
 from perpetual_curves.series import ordered
 from perpetual_mirrors.base import MirroredCurve, MirroredRun, Scalar
+from perpetual_report.claims import effect_in_words
 from perpetual_report.parameters import parameters_of, typed
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from perpetual.science.discoveries import ENOUGH, base_rate, discoveries, expect
 from perpetual.science.intervals import mean_of
 from perpetual.science.versions import samples_of
 from perpetual.toolkit.causes import cause_of
-from perpetual.toolkit.claims import WORDS, effect_word
+from perpetual_report.claims import WORDS, effect_word
 from perpetual_report.effects import effects_of, same_prediction
 from perpetual_report.numbers import Book, Number
 from perpetual_report.snapshot import ADOPTED, ENDED, Snapshot, number_of

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from perpetual.science.evalues import log_e
 from perpetual.science.evidence import TAU_SHARE
 from perpetual.science.intervals import student_quantile
-from perpetual.science.planning import statistic_of
 from perpetual.science.wording import SURE
 from perpetual.toolkit.units import counted, shown_number
 from perpetual_scorers.aa_ours import HELPS, SUPPORTED
 from perpetual_scorers.aa_rules import KEEP_ONE, KEEP_THREE, PERMUTATION, TWO_SIGMA
+from perpetual_scorers.proposing.planning import statistic_of
 
 if TYPE_CHECKING:
     from perpetual_scorers.aa_rules import RuleShare

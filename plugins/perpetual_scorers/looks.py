@@ -13,8 +13,8 @@ from random import Random
 from typing import NamedTuple
 
 from perpetual.science.evalues import Statistic, either, log_e
-from perpetual.science.planning import Plan, Rates, bars, critical, rate_log_e, two_variances
 from perpetual.science.rates import Count
+from perpetual_scorers.proposing.planning import Plan, Rates, bars, critical, rate_log_e, two_variances
 
 __all__ = ["Chances", "chances"]
 

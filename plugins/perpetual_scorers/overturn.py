@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from perpetual.science.evidence import probability
 from perpetual.science.judgement import judge
-from perpetual.science.planning import Noise, noise_of
 from perpetual.science.versions import RENEW, baseline_to_renew
 from perpetual.toolkit.units import counted, identifier, shown_hours
 from perpetual_scorers.plan_facts import Claim, LabFacts, measured, rule_of
+from perpetual_scorers.proposing.planning import Noise, noise_of
 
 if TYPE_CHECKING:
     from perpetual import Lab

@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from perpetual.science.evalues import arm
-from perpetual.science.planning import Noise, noise_of
 from perpetual.science.versions import declared, nearest, samples_of
+from perpetual_scorers.proposing.planning import Noise, noise_of
 
 if TYPE_CHECKING:
     from perpetual import Lab

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perpetual.api import Field, Option, Provider, RecordKind, hookimpl
+from perpetual.api import Field, Option, Provider, RecordKind, Slot, hookimpl
 
 _HOME = "perpetual_scorers.information_gain"
 _KNOBS = {
@@ -49,6 +49,21 @@ def perpetual_scorers() -> list[Provider]:
         ),
         Provider("scorer", "round-robin", f"{_HOME}:RoundRobin", "hypotheses turn by turn, designs by lot: a baseline"),
     ]
+
+
+@hookimpl
+def perpetual_slots() -> list[Slot]:
+    """Brings the slot `planner`, which `lab.experiments.propose` asks."""
+    return [
+        Slot("planner", "perpetual_planners", "planner", "perpetual_scorers.planner:Planner", "one", default="power")
+    ]
+
+
+@hookimpl
+def perpetual_planners() -> list[Provider]:
+    """Offers the planner by the chance of a verdict at one look."""
+    factory = "perpetual_scorers.planner:build"
+    return [Provider("planner", "power", factory, "Refuses claims that cannot be decided; learns from pairs of runs.")]
 
 
 @hookimpl

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.api import Design, UsageError, to_json
 from perpetual.science.evidence import probability
-from perpetual.science.planning import MOST_RUNS, Noise, Plan, Rates, most_log_e, one_look, plan_of
 from perpetual.toolkit.units import counted, finite, identifier, shown_hours
 from perpetual_scorers.looks import Chances, chances
 from perpetual_scorers.plan_facts import LabFacts, Measured, Seeds, measured, rule_of
+from perpetual_scorers.proposing.planning import MOST_RUNS, Noise, Plan, Rates, most_log_e, one_look, plan_of
 
 if TYPE_CHECKING:
     from perpetual import Lab

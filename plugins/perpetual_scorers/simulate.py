@@ -21,7 +21,6 @@ from perpetual.api import ScorerState
 from perpetual.science.costs import COST_FLOOR_RUN_HOURS, failure_probability
 from perpetual.science.intervals import pooled_sd
 from perpetual.science.judgement import MIN_REPLICATES, judge
-from perpetual.science.prospects import StandIn, measured_effect, seed_correlation, stand_in
 from perpetual_scorers.earlier_rule import log_odds
 from perpetual_scorers.figures import (
     RIGHT_AFTER,
@@ -39,6 +38,7 @@ from perpetual_scorers.figures import (
     summary,
 )
 from perpetual_scorers.proposing.information import MIN_GAIN_BITS, propose
+from perpetual_scorers.proposing.prospects import StandIn, measured_effect, seed_correlation, stand_in
 from perpetual_scorers.stopping import AT, Stopping, rung_of
 
 if TYPE_CHECKING:

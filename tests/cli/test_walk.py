@@ -129,8 +129,10 @@ TABLE: dict[str, Row] = {
     "daemon uninstall": Row("daemon uninstall --print", "daemon_unit", "@nowhere daemon uninstall", 5),
     "services": Row("services", "services", "@nowhere services", 5),
     "services list": Row("services list", "services", "@nowhere services list", 5),
-    "services start": Row(None, "service", "services start nothing", 5, why="tests/kernel/test_services.py"),
-    "services stop": Row(None, "service", "services stop nothing", 5, why="tests/kernel/test_services.py"),
+    "services start": Row(
+        None, "service", "services start nothing", 5, why="tests/plugins/supervisor/test_services.py"
+    ),
+    "services stop": Row(None, "service", "services stop nothing", 5, why="tests/plugins/supervisor/test_services.py"),
     "budget": Row("budget", "budget", "@nowhere budget", 5),
     "budget set": Row("budget set 20", "budget", "budget set -1", 2),
     "thoughts list": Row("thoughts list", "thoughts", "thoughts list --cursor x", 2),

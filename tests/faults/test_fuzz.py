@@ -361,7 +361,7 @@ def test_a_damaged_frame_of_the_protocol_is_answered(count: int, frame: str) -> 
 def test_damaged_json_of_an_option_crashes_no_command(
     count: int, flag: str, whole: dict[str, Path], tmp_path: Path
 ) -> None:
-    from perpetual.commands import json_object
+    from perpetual.api import json_object
 
     shutil.copytree(whole["tinydb"], tmp_path / "project")
     trust_project(tmp_path / "project")

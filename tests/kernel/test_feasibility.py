@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from perpetual import Lab
+from perpetual.api import Provider, Scorer, ScorerState, hookimpl
 from perpetual.errors import Conflict, UsageError
-from perpetual.records import Experiment
+from perpetual.records import Experiment, Score
+from perpetual.registry import Registry
 
 Claim = Callable[..., Experiment]
 
@@ -114,3 +118,23 @@ def test_what_has_runs_may_go_on(lab: Lab, measured: str) -> None:
     lab.wait([run.id for run in lab.runs.launch(made.id, every=True)], timeout_s=60)
     assert lab.experiments.propose(extends=made.id, replicates=2).design.underpowered is True
     assert lab.experiments.propose(hypothesis.id, command="echo acc=1.2").design.underpowered is False
+
+
+class Even(Scorer):
+    """Finds every run worth the same."""
+
+    def score(self, state: ScorerState) -> list[Score]:
+        return [Score(None, None, None, "as any other") for _ in state["candidates"]]
+
+
+def test_without_a_planner_every_claim_is_taken(measured: str, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = ModuleType("acme_even")
+    made.__dict__["perpetual_scorers"] = hookimpl(lambda: [Provider("scorer", "even", "acme_even:build")])
+    made.__dict__["build"] = lambda options: Even()
+    monkeypatch.setitem(sys.modules, "acme_even", made)
+    monkeypatch.setenv("PERPETUAL_WITHOUT", "scorers")
+    with Lab.open(lab.root, registry=Registry(extra=[("acme", "even", "1", lambda: made)])) as bare:
+        bare.settings.set_methodology("exploration_strategy", "even")
+        hypothesis = bare.hypotheses.add("acc rises", metric="acc", direction="max", mde=1e-6, baseline=measured)
+        taken = bare.experiments.propose(hypothesis.id, command="echo acc=1.1", replicates=3)
+        assert (taken.design.underpowered, taken.score.reason) == (False, "as any other")

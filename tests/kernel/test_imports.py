@@ -52,7 +52,7 @@ def test_importing_perpetual_is_free() -> None:
 
 def test_names_of_the_package_are_loaded_at_first_use() -> None:
     _, modules = _python("import perpetual; perpetual.log(loss=1.0)")
-    assert "perpetual.toolkit.run_log" in modules
+    assert "perpetual_export.run_log" in modules
     assert not _loaded(modules, {"perpetual.lab", "perpetual.registry", "pluggy", "click"})
     out, _ = _python(
         "import perpetual\nfor name in perpetual.__all__: getattr(perpetual, name)\n"

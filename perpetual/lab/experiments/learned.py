@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.early import stopped_runs
 from perpetual.lab.evidence.stale import baseline_of, baseline_values, parts_of
+from perpetual.lab.experiments.feasibility import planner_of
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, RunRow
 from perpetual.lab.proposals import Proposals
-from perpetual.science.prospects import StandIn, measured_effect, seed_correlation, stand_in
 
 if TYPE_CHECKING:
     from perpetual.documents.scorer import CandidateState
     from perpetual.lab.bodies import DraftBody, ExperimentBody
+    from perpetual.science.prospects import StandIn
 
 __all__ = ["Learned", "candidate_of"]
 
@@ -45,16 +46,19 @@ class Learned:
         self._refresh()
         key = baseline_id, metric
         if key not in self._correlations:
+            planner = planner_of(self._ctx)
             found = [self._measured(item) for item in self._claims_in(metric) if _is_paired_with(item, baseline_id)]
             pairs = [[(own[seed], base[seed]) for seed in own if seed in base] for own, base in found]
-            self._correlations[key] = seed_correlation(pairs) or 0.0
+            self._correlations[key] = (planner.seed_correlation(pairs) if planner else None) or 0.0
         return self._correlations[key]
 
     def stand_in(self, metric: str) -> StandIn | None:
         """Returns how far stand-ins were off in this metric; None before three were compared with their originals."""
         self._refresh()
         if metric not in self._stand_ins:
-            self._stand_ins[metric] = stand_in([gap for item in self._claims_in(metric) for gap in self._gap(item)])
+            planner = planner_of(self._ctx)
+            gaps = [gap for item in self._claims_in(metric) for gap in self._gap(item)] if planner else []
+            self._stand_ins[metric] = planner.stand_in(gaps) if planner else None
         return self._stand_ins[metric]
 
     def _refresh(self) -> None:
@@ -81,7 +85,8 @@ class Learned:
 
     def _effect(self, item: ExperimentRow) -> tuple[float, float] | None:
         own, base = self._measured(item)
-        return measured_effect([*own.values()], [*base.values()])
+        planner = planner_of(self._ctx)
+        return planner.measured_effect([*own.values()], [*base.values()]) if planner else None
 
     def _measured(self, item: ExperimentRow) -> _Measured:
         design = item.body["design"]

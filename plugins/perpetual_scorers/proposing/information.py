@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from perpetual.science.costs import COST_FLOOR_RUN_HOURS, DEFAULT_FAILURE, failure_probability, learned_cost
 from perpetual.science.draws import uniform
 from perpetual.science.evidence import TAU_SHARE, number, quantity, spread
-from perpetual.science.prospects import NOTHING, Prospect, Setting, prospect
+from perpetual_scorers.proposing.prospects import NOTHING, Prospect, Setting, prospect
 from perpetual_scorers.proposing.strategies import STRATEGIES, Look, strategy, verdict_probability
 
 if TYPE_CHECKING:

@@ -20,11 +20,10 @@ import pytest
 import perpetual
 from perpetual import Lab
 from perpetual.cli.app import run as run_command
-from perpetual.toolkit import run_log
 from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.import_records import Batch, ImportedExperiment, ImportedRun
 from perpetual.toolkit.lock import FileLock
-from perpetual_export import adhoc
+from perpetual_export import adhoc, run_log
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 

@@ -11,7 +11,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.cli.app import run
-from perpetual.toolkit.claims import effect_in_words
+from perpetual_report.claims import effect_in_words
 from perpetual_report.comparison import compare, tables_of
 
 if TYPE_CHECKING:

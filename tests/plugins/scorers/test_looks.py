@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from perpetual.science import judge
-from perpetual.science.planning import MOST_RUNS, Plan, Rates, most_log_e, one_look
 from perpetual_scorers.looks import chances
+from perpetual_scorers.proposing.planning import MOST_RUNS, Plan, Rates, most_log_e, one_look
 
 NEAR = 0.1  # three standard errors of 250 simulated claims
 

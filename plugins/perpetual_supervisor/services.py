@@ -1,4 +1,4 @@
-"""`lab.services`: the services of plugins, one process each. Floor 2.
+"""`lab.services`: the services of plugins, one process each. The kernel asks for it by the slot `service_host`.
 
 A service is started in a process of its own (`start`) or runs in the caller's (`run`). Whether it runs is what its lock
 says; to end one, its process is asked by a file, and signalled only if it holds the lock and does not answer.
@@ -16,12 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perpetual.catalogue import Offer
-from perpetual.errors import Conflict, NotFound, PerpetualError, TransientError, unknown
-from perpetual.lab.context import Context
-from perpetual.lab.events import Feed
-from perpetual.lab.permissions import person_only
-from perpetual.slots.service import Service
+from perpetual.api import Conflict, NotFound, Offer, PerpetualError, Service, TransientError, unknown
 from perpetual.toolkit import confined
 from perpetual.toolkit.atomic import dump_json, write_atomic
 from perpetual.toolkit.contained import contained
@@ -29,15 +24,13 @@ from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.service_state import FOLDER, path_of, service_states, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import FrameType
 
-    from perpetual.documents.machine import DoctorCheck
+    from perpetual import Lab
     from perpetual.documents.services import ServiceLine
-    from perpetual.documents.status import ServiceNow
-    from perpetual.lab import Lab
 
-__all__ = ["Services", "services_check"]
+__all__ = ["ServiceHost", "Services", "build"]
 
 START_S = 30.0  # until a started service has its lock
 GRACE_S = 10.0  # between asking a service to end and killing it
@@ -49,22 +42,39 @@ _HEALTH_S = 4.0  # between two questions after a service's health
 _LARGEST_LOG_BYTES, _MOST_CHARS = 10 * 1024 * 1024, 1000  # of what a service says: its file is read up to a limit
 
 
+class ServiceHost:
+    """The part in the slot `service_host`: what starts, shows and ends services of a lab."""
+
+    def services(self, lab: Lab, person_only: Callable[[str], None]) -> Services:
+        """Returns the services of a lab.
+
+        Args:
+            person_only: raises NotPermitted where an agent asks for the deed that it is given.
+        """
+        return Services(lab, person_only)
+
+
+def build(options: Mapping[str, object]) -> ServiceHost:
+    """Builds the part."""
+    return ServiceHost()
+
+
 class Services:
     """Starts, shows and ends the services of a project's plugins."""
 
-    def __init__(self, ctx: Context, feed: Feed, lab: Lab) -> None:
-        self._ctx, self._feed, self._lab = ctx, feed, lab
+    def __init__(self, lab: Lab, person_only: Callable[[str], None]) -> None:
+        self._lab, self._person_only, self._folder = lab, person_only, lab.config.folder
 
     def list(self) -> Sequence[ServiceLine]:
         """Returns every service: `{name, qualified_name, summary, state, pid, started_at, ended_at, health, reason}`.
 
         `state` is starting, running, stopped or failed. A service whose plugin has gone is listed while it runs.
         """
-        offers = {offer.name: offer for offer in self._ctx.registry.serving("service")}
-        states = {state["name"]: state for state in service_states(str(self._ctx.folder))}
+        offers = {offer.name: offer for offer in self._lab.registry.serving("service")}
+        states = {state["name"]: state for state in service_states(str(self._folder))}
         found: list[ServiceLine] = []
         for name in [*offers, *(name for name in states if name not in offers)]:
-            state = states.get(_file_name(name)) or state_of(str(self._ctx.folder), _file_name(name))
+            state = states.get(_file_name(name)) or state_of(str(self._folder), _file_name(name))
             offer = offers.get(name)
             if offer is None and state["state"] != "running":
                 continue
@@ -101,11 +111,11 @@ class Services:
         if self.status(name)["state"] in ("starting", "running"):
             raise self._running(name)
         log = self._open_log(name)
-        words = [sys.executable, "-P", "-m", "perpetual", "--project", str(self._ctx.config.root), "services", "start",
+        words = [sys.executable, "-P", "-m", "perpetual", "--project", str(self._lab.root), "services", "start",
                  name, "--foreground"]  # fmt: skip
         try:
             process = subprocess.Popen(
-                words, cwd=self._ctx.config.root, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                words, cwd=self._lab.root, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True,
             )  # fmt: skip
         finally:
@@ -137,13 +147,13 @@ class Services:
         """
         self.allows(f"starting the service {name}")
         offer = self._offer(name)
-        folder = self._ctx.folder / FOLDER
+        folder = self._folder / FOLDER
         confined.make_folder(folder)
-        lock = FileLock(path_of(str(self._ctx.folder), _file_name(name), "lock"))
+        lock = FileLock(path_of(str(self._folder), _file_name(name), "lock"))
         if not lock.acquire(blocking=False):
             raise self._running(name)
         try:
-            _Host(self._ctx, self._feed, self._lab, offer, _file_name(name)).serve(service)
+            _Host(self._lab, offer, _file_name(name)).serve(service)
         finally:
             lock.release()
 
@@ -155,11 +165,11 @@ class Services:
             NotPermitted: where an agent asks for it.
             TransientError: if it goes on and its process cannot be identified.
         """
-        person_only(self._ctx, "stopping a service")
+        self._person_only("stopping a service")
         state = self.status(name)
         if state["state"] not in ("starting", "running"):
             return state
-        request = Path(path_of(str(self._ctx.folder), _file_name(name), "stop"))
+        request = Path(path_of(str(self._folder), _file_name(name), "stop"))
         write_atomic(request, "", durable=False)
         if not self._wait_ended(name, grace_s):
             self._kill(name, state["pid"])
@@ -169,22 +179,22 @@ class Services:
 
     def log(self, name: str) -> str:
         """Returns the path of what a service writes to its output."""
-        return path_of(str(self._ctx.folder), _file_name(name), "log")
+        return path_of(str(self._folder), _file_name(name), "log")
 
     def allows(self, deed: str) -> None:
         """Raises NotPermitted where an agent asks for what starts a service, or in a held project."""
-        person_only(self._ctx, deed)
-        self._ctx.trust.require(deed)
+        self._person_only(deed)
+        self._lab.trust.require(deed)
 
     def _offer(self, name: str) -> Offer:
         self.status(name)  # names the nearest
-        return self._ctx.registry.choose("service", name)
+        return self._lab.registry.choose("service", name)
 
     def _running(self, name: str) -> Conflict:
         return Conflict(f"the service {name} runs already", hint=f"perpetual services stop {name}")
 
     def _open_log(self, name: str) -> int:
-        confined.make_folder(self._ctx.folder / FOLDER)
+        confined.make_folder(self._folder / FOLDER)
         path = self.log(name)
         seen = confined.look(path)
         fresh = os.O_TRUNC if seen is not None and seen.st_size > _LARGEST_LOG_BYTES else 0
@@ -202,7 +212,7 @@ class Services:
         """Kills the process that holds the lock; what a file says of it is not believed."""
         import psutil
 
-        lock = path_of(str(self._ctx.folder), _file_name(name), "lock")
+        lock = path_of(str(self._folder), _file_name(name), "lock")
         try:
             process = psutil.Process(pid) if type(pid) is int else None
             is_holder = process is not None and any(
@@ -223,23 +233,25 @@ class Services:
 class _Host:
     """Runs one service in this process: its signals, its health, its share of the feed, its last words."""
 
-    def __init__(self, ctx: Context, feed: Feed, lab: Lab, offer: Offer, file_name: str) -> None:
-        self._ctx, self._feed, self._lab, self._offer = ctx, feed, lab, offer
+    def __init__(self, lab: Lab, offer: Offer, file_name: str) -> None:
+        self._lab, self._offer, folder = lab, offer, str(lab.config.folder)
         self._stop = threading.Event()
-        self._state = path_of(str(ctx.folder), file_name, "json")
-        self._request = path_of(str(ctx.folder), file_name, "stop")
+        self._state = path_of(folder, file_name, "json")
+        self._request = path_of(folder, file_name, "stop")
         self._said: dict[str, object] = {}
         self._lock = threading.Lock()
 
     def serve(self, service: Service | None) -> None:
         with suppress(FileNotFoundError):
             os.unlink(self._request)  # for an earlier one
-        self._say(pid=os.getpid(), started_at=self._ctx.now(), ended_at=None, health=None, reason=None, serves=False)
+        self._say(
+            pid=os.getpid(), started_at=self._lab.context.now(), ended_at=None, health=None, reason=None, serves=False
+        )
         before = self._handle_signals()
         threads: list[threading.Thread] = []
         reason: str | None = None
         try:
-            part: Service = service or self._ctx.registry.build(self._offer, self._ctx.options.of(self._offer))
+            part: Service = service or self._lab.registry.build(self._offer, self._lab.options_of(self._offer))
             for work in (self._watch, self._deliver, lambda: self._ask(part)):
                 threads.append(threading.Thread(target=work, daemon=True))
                 threads[-1].start()
@@ -254,7 +266,7 @@ class _Host:
                 thread.join(GRACE_S)
             for number, handler in before.items():
                 signal.signal(number, handler)
-            self._say(ended_at=self._ctx.now(), health=None, reason=reason)
+            self._say(ended_at=self._lab.context.now(), health=None, reason=reason)
 
     def _handle_signals(self) -> dict[int, Callable[[int, FrameType | None], object] | int | None]:
         if threading.current_thread() is not threading.main_thread():
@@ -283,10 +295,10 @@ class _Host:
         since, is_due = 0, True
         while not self._stop.is_set():
             with suppress(PerpetualError):  # a store that is being moved: the next look opens the new one
-                present = self._feed.last()
+                present = self._lab.feed.last()
                 if is_due or present != since:
-                    is_due, since = bool(self._feed.deliver()), present  # one that failed is asked again
-                self._feed.wait(since, timeout_s=_DELIVER_S)
+                    is_due, since = bool(self._lab.feed.deliver()), present  # one that failed is asked again
+                self._lab.feed.wait(since, timeout_s=_DELIVER_S)
 
     def _ask(self, service: Service) -> None:
         """Keeps what the service says of its health."""
@@ -301,22 +313,6 @@ class _Host:
             self._say(health=health)
             if self._stop.wait(_HEALTH_S):
                 return
-
-
-def services_check(states: Sequence[ServiceNow]) -> DoctorCheck:
-    """Returns the doctor's finding about services, `{check, ok, detail, hint}`."""
-    bad = [f"{item['name']}: {item['reason']}" for item in states if item["state"] == "failed"]
-    bad += [
-        f"{item['name']}: {item['health']['detail']}"
-        for item in states
-        if isinstance(item["health"], dict) and item["health"].get("ok") is False
-    ]
-    if bad:
-        hint = f"perpetual services start NAME; what each wrote is in .perpetual/{FOLDER}"
-        return {"check": "services", "ok": False, "detail": "; ".join(bad), "hint": hint}
-    running = [item["name"] for item in states if item["state"] == "running"]
-    detail = f"running: {', '.join(running)}" if running else "no service is running (optional)"
-    return {"check": "services", "ok": True, "detail": detail, "hint": None}
 
 
 def _file_name(name: str) -> str:

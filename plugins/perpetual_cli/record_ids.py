@@ -1,4 +1,4 @@
-"""Completion of ids with their titles, by click's own protocol. Imported when a shell asks for completions."""
+"""Completion of ids with their titles, by click's own protocol. The kernel imports it when a shell asks for them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from perpetual.errors import PerpetualError
-from perpetual.records import one_line
+from perpetual.api import PerpetualError, line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perpetual.lab import Lab
+    from perpetual import Lab
 
 __all__ = ["complete_ids"]
 
@@ -41,13 +40,13 @@ class _RecordId(click.types.StringParamType):
 
 
 def _found(ctx: click.Context, kinds: str, incomplete: str) -> Iterator[CompletionItem]:
-    from perpetual.lab import Lab
+    from perpetual import Lab
 
     with Lab.open(ctx.find_root().params.get("project")) as lab:
         for letter in kinds if not incomplete else {*kinds} & {incomplete[0]}:
             for id, words in _titles(lab, letter, incomplete[1:]):
                 if id.startswith(incomplete):
-                    yield CompletionItem(id, help=one_line(words)[:_LONGEST])
+                    yield CompletionItem(id, help=line(words)[:_LONGEST])
 
 
 def _titles(lab: Lab, letter: str, digits: str) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ from typing import Any, cast
 import pytest
 
 import perpetual
-from perpetual.toolkit import run_log
+from perpetual_export import run_log
 
 
 @pytest.fixture
@@ -270,7 +270,7 @@ def test_logging_costs_a_training_next_to_nothing(log_file: Path) -> None:
         set(subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout.split())
         for text in (bare, code)
     ]
-    assert found[1] - found[0] <= {"perpetual", "perpetual.toolkit", "perpetual.toolkit.run_log", "__future__", "_json"}
+    assert found[1] - found[0] <= {"perpetual", "perpetual_export", "perpetual_export.run_log", "__future__", "_json"}
     assert _rows(log_file) == [{"step": 1, "loss": 2.0}]
 
 
@@ -295,3 +295,8 @@ def test_a_killed_process_leaves_one_torn_line_at_most(tmp_path: Path) -> None:
         except json.JSONDecodeError:
             torn += 1
     assert torn <= 3
+
+
+def test_the_log_is_reached_by_the_name_that_it_had() -> None:
+    assert importlib.import_module("perpetual.toolkit.run_log") is run_log
+    assert perpetual.log is run_log.log

@@ -10,8 +10,8 @@ import pytest
 
 from perpetual.science import judge, propose, score_candidates
 from perpetual.science.evalues import Statistic, log_e
-from perpetual.science.planning import statistic_of
-from perpetual.science.prospects import Setting, expected_log_e, prospect, seed_correlation, stand_in
+from perpetual_scorers.proposing.planning import statistic_of
+from perpetual_scorers.proposing.prospects import Setting, expected_log_e, prospect, seed_correlation, stand_in
 from perpetual_scorers.proposing.strategies import STRATEGIES, verdict_probability
 
 

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from perpetual.science.evalues import arm, log_e, two_arms
-from perpetual.science.planning import MOST_RUNS, chance, runs_for, statistic_of
+from perpetual.science.reach import MOST_RUNS, chance, runs_for, statistic_of
 
 
 @pytest.mark.parametrize(("effect", "n", "n_baseline"), [(1.0, 6, 6), (1.5, 4, 8), (0.8, 12, None), (2.0, 3, 4)])

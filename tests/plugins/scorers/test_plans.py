@@ -9,7 +9,7 @@ import pytest
 
 from perpetual.science import judge
 from perpetual.science.evalues import arm, log_e, two_arms
-from perpetual.science.planning import (
+from perpetual_scorers.proposing.planning import (
     Noise,
     Plan,
     Rates,

@@ -21,8 +21,7 @@ from perpetual import Lab
 from perpetual.api import Finding, Service, StopSignal
 from perpetual.cli.app import run
 from perpetual.cli.fastpath import status_text
-from perpetual.errors import Conflict, NotFound, NotPermitted, PerpetualError
-from perpetual.lab.services import services_check
+from perpetual.errors import Conflict, NotFound, NotPermitted, PerpetualError, PluginError
 from perpetual.testing.services import ServiceContract
 from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.service_state import path_of, state_of
@@ -30,6 +29,7 @@ from perpetual_devkit.server_check import ServerCheck
 from tests.support import until
 
 if TYPE_CHECKING:
+    from perpetual.documents.machine import DoctorCheck
     from perpetual.documents.services import ServiceLine
 
 PLUGIN = """
@@ -108,6 +108,11 @@ def lab(project: Path, acme: Path) -> Iterator[Lab]:
                 opened.services.stop(item["name"], grace_s=0.5)
 
 
+def finding_of(lab: Lab) -> DoctorCheck:
+    """Returns what the doctor finds of services."""
+    return next(found for found in lab.doctor() if found["check"] == "services")
+
+
 def test_a_service_is_started_shown_and_stopped(lab: Lab) -> None:
     assert [(item["name"], item["state"]) for item in lab.services.list() if "daemon" not in item["name"]] == [
         (name, "stopped") for name in ("bell", "broken", "deaf", "short", "sick")
@@ -123,7 +128,7 @@ def test_a_service_is_started_shown_and_stopped(lab: Lab) -> None:
     assert [(item["name"], item["state"]) for item in status["services"]] == [("bell", "running")]
     assert "service bell: running" in status_text(status)
     until(lambda: lab.services.status("bell")["health"] is not None)
-    assert services_check(lab.services.list())["detail"] == "running: bell"
+    assert finding_of(lab)["detail"] == "running: bell"
     stopped = lab.services.stop("bell")
     assert (stopped["state"], stopped["pid"], stopped["reason"]) == ("stopped", None, None)
     assert (stopped["ended_at"] or "") >= (stopped["started_at"] or "?")
@@ -148,7 +153,7 @@ def test_a_killed_service_is_seen_at_once(lab: Lab) -> None:
     os.kill(pid, signal.SIGKILL)
     until(lambda: lab.services.status("bell")["state"] != "running")
     assert lab.services.status("bell")["state"] == "failed"
-    finding = services_check(lab.services.list())
+    finding = finding_of(lab)
     assert (finding["ok"], finding["detail"]) == (
         False, "bell: it ended without saying why (killed, or the machine went down)",
     )  # fmt: skip
@@ -360,3 +365,14 @@ def test_a_twin_with_one_broken_promise_fails(project: Path, twin: type[Service]
 def test_there_is_a_twin_for_every_promise() -> None:
     promises = {name for name, _ in inspect.getmembers(ServiceContract, inspect.isfunction) if name[:5] == "test_"}
     assert {name for _, name in BROKEN} == promises
+
+
+def test_services_are_missed_in_words_where_the_plugin_is_left_out(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERPETUAL_WITHOUT", "supervisor")
+    with Lab.open() as lab:
+        assert lab.status()["hypotheses"] == []
+        assert "services" not in [found["check"] for found in lab.doctor()]
+        with pytest.raises(PluginError, match="no host of services is in force"):
+            _ = lab.services
