@@ -81,6 +81,7 @@ def perpetual_commands() -> list[Provider]:
             "bench-policy",
             "perpetual_scorers.command:bench_policy",
             "Compare scorers in simulated research whose truth is known.",
+            requires=("stoppers",),
         ),
         Provider(
             "command",
