@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from perpetual.api import Check, Finding
 from perpetual.toolkit.service_state import FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from perpetual import Lab
 
 __all__ = ["Services", "build"]
