@@ -44,7 +44,7 @@ def perpetual_methodology() -> dict[str, Option]:
 def perpetual_commands() -> list[Provider]:
     """Offers `perpetual early-stop`."""
     return [Provider("command", "early-stop", "perpetual_stoppers.command:early_stop",
-                     "Stop live runs whose rest is not worth its hours.", topic="run")]  # fmt: skip
+                     "Stop live runs whose rest is not worth its hours.", topic="runs")]  # fmt: skip
 
 
 @hookimpl(optionalhook=True)
