@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # `as` says that the name is public
     from perpetual.lab.memory import NoteHit as NoteHit
     from perpetual.lab.plugin_listing import Inventory as Inventory
     from perpetual.lab.records import Record as Record
+    from perpetual.lab.services import Services as Services
     from perpetual.records import Debit as Debit
     from perpetual.records import Design as Design
     from perpetual.records import Event as Event
@@ -63,6 +64,9 @@ if TYPE_CHECKING:  # `as` says that the name is public
     from perpetual.records.states import HypothesisStatus as HypothesisStatus
     from perpetual.records.states import NoteStatus as NoteStatus
     from perpetual.records.states import RunStatus as RunStatus
+    from perpetual.science.planner import Planner as Planner
+    from perpetual.science.planner import Refusal as Refusal
+    from perpetual.science.planner import StandInGap as StandInGap
     from perpetual.slots import API as API
     from perpetual.slots import Option as Option
     from perpetual.slots import Provider as Provider
@@ -149,6 +153,7 @@ if TYPE_CHECKING:  # `as` says that the name is public
     from perpetual.slots.sections import StatusSection as StatusSection
     from perpetual.slots.service import Service as Service
     from perpetual.slots.service import StopSignal as StopSignal
+    from perpetual.slots.service_host import ServiceHost as ServiceHost
     from perpetual.slots.store import META as META
     from perpetual.slots.store import Capabilities as Capabilities
     from perpetual.slots.store import Change as Change
@@ -185,6 +190,7 @@ _HOMES = {
     "perpetual.lab.memory": "NoteHit",
     "perpetual.lab.plugin_listing": "Inventory",
     "perpetual.lab.records": "Record",
+    "perpetual.lab.services": "Services",
     "perpetual.records": (
         "Debit Design Event Evidence Experiment GitState Hypothesis Listing Note Resources Run Score Verdict from_json "
         "to_json"
@@ -206,12 +212,14 @@ _HOMES = {
         "Placement PlacementProject PlacementRequest PlacementSettings PlacementView QueuedRun RunNote Survey "
         "Waits"
     ),
+    "perpetual.science.planner": "Planner Refusal StandInGap",
     "perpetual.slots.redactor": "MASK Redactor Span",
     "perpetual.slots.scaffolder": "OfferedHarness ScaffoldAnswer ScaffoldView ScaffoldedFile Scaffolder",
     "perpetual.slots.scheduler": "EndUnreadable LaunchError LaunchSpec Launched Scheduler Sighting",
     "perpetual.slots.scorer": "Scorer ScorerState",
     "perpetual.slots.sections": "Check Finding Section StatusSection",
     "perpetual.slots.service": "Service StopSignal",
+    "perpetual.slots.service_host": "ServiceHost",
     "perpetual.slots.store": (
         "META Capabilities Change Document Row StoreBase StoreKind StoreMeta StorePage Transaction"
     ),

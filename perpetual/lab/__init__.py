@@ -51,13 +51,13 @@ if TYPE_CHECKING:
     from perpetual.lab.queue import Queue
     from perpetual.lab.records import Records
     from perpetual.lab.runs import Runs
+    from perpetual.lab.services import Services
     from perpetual.lab.settings import Settings
     from perpetual.lab.status import Status
     from perpetual.lab.storage import Storage
     from perpetual.lab.trust_review import TrustReview
     from perpetual.records import Event
     from perpetual.slots.scaffolder import ScaffoldAnswer
-    from perpetual_supervisor.services import Services
 
 __all__ = ["Lab"]
 

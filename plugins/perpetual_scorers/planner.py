@@ -7,9 +7,10 @@ the baseline of a claim, or at a fourth of a declared one. The refusal has the n
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from perpetual.api import Planner, Refusal
 from perpetual.toolkit.units import counted
 from perpetual_scorers.proposing.planning import (
     MOST_RUNS,
@@ -25,12 +26,12 @@ from perpetual_scorers.proposing.planning import (
     runs_for,
     statistic_of,
 )
-from perpetual_scorers.proposing.prospects import measured_effect, seed_correlation, stand_in
+from perpetual_scorers.proposing.prospects import StandIn, measured_effect, seed_correlation, stand_in
 
 if TYPE_CHECKING:
     from perpetual.lab.bodies import DesignBody
 
-__all__ = ["Hopeless", "Planner", "build"]
+__all__ = ["Hopeless", "PowerPlanner", "build"]
 
 _FEWEST = 3  # one or two replicates are a first look, which may be extended
 _GUESS = 0.25  # of a declared noise: a guess is given the benefit of the doubt
@@ -40,13 +41,20 @@ _BASELINES = (4, 6, 8, 12, 16, 24, 32, 48, 64)
 _MOST_MDES = 40
 
 
-class Planner:
-    """Says what runs that are still to be launched can do for a verdict."""
+class PowerPlanner(Planner):
+    """Refuses by the chance of a verdict at one look; learns as `perpetual_scorers.proposing.prospects` does."""
 
-    # What pairs of runs teach; see `perpetual_scorers.proposing.prospects`.
-    seed_correlation = staticmethod(seed_correlation)
-    measured_effect = staticmethod(measured_effect)
-    stand_in = staticmethod(stand_in)
+    def seed_correlation(self, claims: Iterable[Sequence[tuple[float, float]]]) -> float | None:
+        """Implements `Planner`."""
+        return seed_correlation(claims)
+
+    def measured_effect(self, own: Sequence[float], baseline: Sequence[float]) -> tuple[float, float] | None:
+        """Implements `Planner`."""
+        return measured_effect(own, baseline)
+
+    def stand_in(self, gaps: Sequence[tuple[float, float, float]]) -> StandIn | None:
+        """Implements `Planner`."""
+        return stand_in(gaps)
 
     def hopeless(
         self,
@@ -56,7 +64,7 @@ class Planner:
         *,
         planned: int,
         replicates: int,
-    ) -> Hopeless | None:
+    ) -> Refusal | None:
         """Returns why the design of a first claim of an mde decides nothing; None where that is not known.
 
         Args:
@@ -111,9 +119,9 @@ class Hopeless(NamedTuple):
         return ", ".join(said)
 
 
-def build(options: Mapping[str, object]) -> Planner:
+def build(options: Mapping[str, object]) -> PowerPlanner:
     """Builds the part."""
-    return Planner()
+    return PowerPlanner()
 
 
 def _is_hopeless(plan: Plan | Rates, runs: int) -> bool:

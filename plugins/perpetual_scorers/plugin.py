@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perpetual.api import Field, Option, Provider, RecordKind, Slot, hookimpl
+from perpetual.api import Field, Option, Provider, RecordKind, Slot, Suite, hookimpl
 
 _HOME = "perpetual_scorers.information_gain"
 _KNOBS = {
@@ -54,9 +54,11 @@ def perpetual_scorers() -> list[Provider]:
 @hookimpl
 def perpetual_slots() -> list[Slot]:
     """Brings the slot `planner`, which `lab.experiments.propose` asks."""
+    suite = Suite("perpetual_scorers.testing:PlannerContract", fixture="planner")
     return [
-        Slot("planner", "perpetual_planners", "planner", "perpetual_scorers.planner:Planner", "one", default="power")
-    ]
+        Slot("planner", "perpetual_planners", "planner", "perpetual.science.planner:Planner", "one", default="power",
+             suite=suite)
+    ]  # fmt: skip
 
 
 @hookimpl

@@ -6,14 +6,18 @@ their commands through `perpetual_supervisor.rundir`.
 
 from __future__ import annotations
 
-from perpetual.api import Provider, Slot, hookimpl
+from perpetual.api import Provider, Slot, Suite, hookimpl
 
 
 @hookimpl
 def perpetual_slots() -> list[Slot]:
     """Brings the slot `service_host`, which `lab.services` asks."""
-    base = "perpetual_supervisor.services:ServiceHost"
-    return [Slot("service_host", "perpetual_service_hosts", "host of services", base, "one", default="processes")]
+    base = "perpetual.slots.service_host:ServiceHost"
+    suite = Suite("perpetual_supervisor.testing:ServiceHostContract", fixture="host")
+    return [
+        Slot("service_host", "perpetual_service_hosts", "host of services", base, "one", default="processes",
+             suite=suite)
+    ]  # fmt: skip
 
 
 @hookimpl

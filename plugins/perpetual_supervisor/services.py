@@ -17,7 +17,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perpetual.api import Conflict, NotFound, Offer, PerpetualError, Service, TransientError, unknown
+from perpetual.api import (
+    Conflict,
+    NotFound,
+    Offer,
+    PerpetualError,
+    Service,
+    ServiceHost,
+    Services,
+    TransientError,
+    unknown,
+)
 from perpetual.toolkit import confined
 from perpetual.toolkit.atomic import dump_json, write_atomic
 from perpetual.toolkit.contained import contained
@@ -31,7 +41,7 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.documents.services import ServiceLine
 
-__all__ = ["ServiceHost", "Services", "build"]
+__all__ = ["LabServices", "Processes", "build"]
 
 START_S = 30.0  # until a started service has its lock
 GRACE_S = 10.0  # between asking a service to end and killing it
@@ -43,24 +53,20 @@ _HEALTH_S = 4.0  # between two questions after a service's health
 _LARGEST_LOG_BYTES, _MOST_CHARS = 10 * 1024 * 1024, 1000  # of what a service says: its file is read up to a limit
 
 
-class ServiceHost:
-    """The part in the slot `service_host`: what starts, shows and ends services of a lab."""
+class Processes(ServiceHost):
+    """Hosts each service in a process of this machine."""
 
-    def services(self, lab: Lab, person_only: Callable[[str], None]) -> Services:
-        """Returns the services of a lab.
-
-        Args:
-            person_only: raises NotPermitted where an agent asks for the deed that it is given.
-        """
-        return Services(lab, person_only)
+    def services(self, lab: Lab, person_only: Callable[[str], None]) -> LabServices:
+        """Implements `ServiceHost`."""
+        return LabServices(lab, person_only)
 
 
-def build(options: Mapping[str, object]) -> ServiceHost:
+def build(options: Mapping[str, object]) -> Processes:
     """Builds the part."""
-    return ServiceHost()
+    return Processes()
 
 
-class Services:
+class LabServices(Services):
     """Starts, shows and ends the services of a project's plugins."""
 
     def __init__(self, lab: Lab, person_only: Callable[[str], None]) -> None:

@@ -23,7 +23,7 @@ _NOUNS = {  # `lab.NOUN` -> where its class is
     "proposals": "proposals.py",
     "queue": "queue.py",
     "runs": "runs/__init__.py",
-    "services": "../../plugins/perpetual_supervisor/services.py",
+    "services": "services.py",
     "settings": "settings.py",
     "storage": "storage/__init__.py",
     "trust": "trust_review.py",

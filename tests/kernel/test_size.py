@@ -17,8 +17,8 @@ KERNEL = Path(__file__).parents[2] / "perpetual"
 OTHERS = {"lab", "documents", "science", "toolkit", "cli", "loop"}
 SLACK = 500  # lines by which a limit may be above the size: what has left is not to come back unseen
 
-KERNEL_LIMIT = 40_330
-HOST_LIMIT = 7_206
+KERNEL_LIMIT = 40_523
+HOST_LIMIT = 7_246
 
 
 def _lines(*, host: bool) -> int:

@@ -6,16 +6,18 @@ Only the first claim of a hypothesis is refused. Where no plugin brings a planne
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import TYPE_CHECKING
 
-from perpetual.errors import UsageError
+from perpetual.errors import PerpetualError, PluginError, UsageError
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.stale import baseline_values, parts_of
 from perpetual.lab.kinds import EXPERIMENT, RUN, HypothesisRow
+from perpetual.toolkit.contained import contained
 
 if TYPE_CHECKING:
     from perpetual.lab.bodies import DesignBody
-    from perpetual_scorers.planner import Planner
+    from perpetual.science.planner import Planner, Refusal
 
 __all__ = ["is_underpowered", "planner_of"]
 
@@ -43,18 +45,30 @@ def is_underpowered(ctx: Context, hypothesis: HypothesisRow | None, design: Desi
         "prior": hypothesis.body["prior"],
         "least": methodology["min_replicates"],
     }
-    found = planner.hopeless(
-        design,
-        rule,
-        baseline if isinstance(baseline, float) else [*(baseline or {}).values()],
-        planned=sum(ctx.need(EXPERIMENT, id).body["design"]["replicates"] for id in parts_of(ctx, design)),
-        replicates=design["replicates"] + _other_replicates(ctx, hypothesis.id, design),
-    )
-    if found is None:
-        return False
-    if allowed:
-        return True
-    message, hint = found.words(_best(ctx, design["metric"] or "", design["direction"]))
+    values = baseline if isinstance(baseline, float) else [*(baseline or {}).values()]
+    planned = sum(ctx.need(EXPERIMENT, id).body["design"]["replicates"] for id in parts_of(ctx, design))
+
+    def asked(replicates: int) -> Refusal | None:
+        return planner.hopeless(copy(design), rule, values, planned=planned, replicates=replicates)
+
+    try:
+        with contained():
+            found = asked(design["replicates"])
+            if found is not None:  # more runs make no design hopeless, and counting them reads the hypothesis's claims
+                found = asked(design["replicates"] + _other_replicates(ctx, hypothesis.id, design))
+            is_refused = found is not None and not allowed
+            best = _best(ctx, design["metric"] or "", design["direction"]) if is_refused else None
+            message, hint = found.words(best) if found is not None else ("", "")
+    except PerpetualError:
+        raise
+    except Exception as problem:
+        raise PluginError(
+            f"the planner failed, and nothing is proposed: {type(problem).__name__}: {problem}",
+            hint="choose another one: perpetual config set slots.planner power",
+            code="plugin_broken",
+        ) from problem
+    if found is None or allowed:
+        return found is not None
     raise UsageError(message, hint=hint, code="underpowered")
 
 

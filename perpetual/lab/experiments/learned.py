@@ -18,7 +18,7 @@ from perpetual.lab.proposals import Proposals
 if TYPE_CHECKING:
     from perpetual.documents.scorer import CandidateState
     from perpetual.lab.bodies import DraftBody, ExperimentBody
-    from perpetual.science.prospects import StandIn
+    from perpetual.science.planner import StandInGap
 
 __all__ = ["Learned", "candidate_of"]
 
@@ -39,7 +39,7 @@ class Learned:
         self._ctx, self._at = ctx, -1
         self._claims: list[ExperimentRow] = []
         self._correlations: dict[tuple[str, str], float] = {}
-        self._stand_ins: dict[str, StandIn | None] = {}
+        self._stand_ins: dict[str, StandInGap | None] = {}
 
     def correlation(self, baseline_id: str, metric: str) -> float:
         """Returns the correlation of the runs of a seed, by all claims on this baseline; 0 where none is known."""
@@ -52,7 +52,7 @@ class Learned:
             self._correlations[key] = (planner.seed_correlation(pairs) if planner else None) or 0.0
         return self._correlations[key]
 
-    def stand_in(self, metric: str) -> StandIn | None:
+    def stand_in(self, metric: str) -> StandInGap | None:
         """Returns how far stand-ins were off in this metric; None before three were compared with their originals."""
         self._refresh()
         if metric not in self._stand_ins:
