@@ -121,7 +121,7 @@ def facts_of(snapshot: Snapshot, book: Book, limits: Mapping[str, int] | None = 
         ],
         "discoveries": _discoveries(snapshot, book),
         "refuted": [item for item in snapshot.hypotheses if item.status == "refuted"],
-        "failed": bounded("failed", [run for run in snapshot.runs if run.status in _FAILED]),
+        "failed": bounded("failed", [run for run in snapshot.runs if run.status in _FAILED and not run.stopped]),
         "no_metric": bounded("no_metric", [run for run in snapshot.runs if _lacks_metric(run)]),
         "retractions": bounded("retractions", [row for row in snapshot.evidence if row.kind == "retraction"]),
         "noted": bounded("noted", _noted(snapshot.runs)),
