@@ -17,7 +17,7 @@ KERNEL = Path(__file__).parents[2] / "perpetual"
 OTHERS = {"lab", "documents", "science", "toolkit", "cli", "loop"}
 SLACK = 500  # lines by which a limit may be above the size: what has left is not to come back unseen
 
-KERNEL_LIMIT = 40_523
+KERNEL_LIMIT = 40_528
 HOST_LIMIT = 7_246
 
 

@@ -326,6 +326,7 @@ class Runs(Paged[Run]):
 
         Raises:
             Conflict: if it has ended, or too few runs of its claim are complete.
+            NotPermitted: for an agent.
             UsageError: if its metric has no value at that step, or is none that a curve can stand for.
         """
         from perpetual.lab.runs import stop_early

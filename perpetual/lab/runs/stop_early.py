@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from perpetual.errors import Conflict, PerpetualError, UsageError
+from perpetual.errors import Conflict, NotPermitted, PerpetualError, UsageError
 from perpetual.lab.bodies import StoppedBody
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.early import stopped_runs, where
@@ -15,6 +15,7 @@ from perpetual.lab.experiments.related import Related
 from perpetual.lab.kinds import EXPERIMENT, RUN, ExperimentRow, RunRow
 from perpetual.lab.ledger.experiments import sources_of
 from perpetual.lab.ledger.runs import RunRecords
+from perpetual.lab.permissions import is_agent
 from perpetual.lab.runs.cancel import kill
 from perpetual.lab.runs.measure import histories
 from perpetual.records import ENDED
@@ -156,6 +157,9 @@ def stop_early(ctx: Context, run_id: str, *, step: float, by: str, why: str, bes
     """Ends a run as `Runs.stop_early` says."""
     finite(step, "the step")
     run = ctx.need(RUN, run_id)
+    if is_agent(ctx.actor):  # who has seen more of the curve than the rung would select by it
+        hint = f"perpetual kill {run.id}: it then counts at the worst value seen"
+        raise NotPermitted("stopping a run early is for the loop and for persons", hint=hint)
     experiment, metric = _metric_of(ctx, run)
     arms, curves = _arms(ctx, experiment, metric, beside), ctx.cached(_Curves)
     if arms.stopped and (others := where(arms.stopped[0])["step"]) != step:

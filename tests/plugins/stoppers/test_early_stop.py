@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from perpetual import Lab
-from perpetual.api import Conflict, UsageError
+from perpetual.api import Conflict, NotPermitted, UsageError
 from perpetual.cli.app import run as command
 from perpetual_scorers import sweeps
 from perpetual_stoppers.judge import judge
@@ -213,6 +213,20 @@ def test_a_stop_that_was_recorded_and_not_carried_out_loses_nothing(lab: Lab, mo
 
 def _dies(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def test_an_agent_stops_no_run_early(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have seen more of the curve than the rung; what it kills counts at the worst value seen."""
+    lab.settings.set_methodology("stoppers.active", "curve")
+    claim = claimed(lab)
+    complete(lab, claim)
+    run = waiting(lab, claim)
+    with Lab.open(lab.root, actor="agent:claude-code") as agents, pytest.raises(NotPermitted, match="for the loop"):
+        judge(agents)
+    monkeypatch.setenv("CLAUDECODE", "1")
+    assert command(["early-stop"]) == 4
+    assert command(["early-stop", "--dry-run"]) == 0
+    assert lab.runs.get(run).status == "running"
 
 
 def test_off_it_stops_nothing_and_a_wrong_name_is_named(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
