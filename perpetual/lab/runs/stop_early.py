@@ -157,7 +157,7 @@ def stop_early(ctx: Context, run_id: str, *, step: float, by: str, why: str, bes
     """Ends a run as `Runs.stop_early` says."""
     finite(step, "the step")
     run = ctx.need(RUN, run_id)
-    if is_agent(ctx.actor):  # who has seen more of the curve than the rung would select by it
+    if is_agent(ctx.actor):  # it may have seen more of the curve than the rung, and select by that
         hint = f"perpetual kill {run.id}: it then counts at the worst value seen"
         raise NotPermitted("stopping a run early is for the loop and for persons", hint=hint)
     experiment, metric = _metric_of(ctx, run)
