@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Known", "shape", "worst_hours"]
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _SAME = ("scheduler", "engine", "nodes", "worktree", "isolate", "needs_artifacts")
 _JUDGED = ("on_crash", "stop_rule")  # which say what is no failure
 _EMPTY: tuple[object, ...] = (None, {}, [], (), False)
