@@ -1,0 +1,175 @@
+"""Comparisons of a candidate with the best: their proposal, approval, runs, hours and evidence."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from perpetual.api import PerpetualError, line
+from perpetual.toolkit import user_state
+from perpetual.toolkit.worktrees import standing_in
+from perpetual_campaign.records import ENDED, MEASURED, PLACE, CampaignRecords, Stage, unless_done
+
+if TYPE_CHECKING:
+    from perpetual.api import Hypothesis, Record
+
+__all__ = ["Comparisons"]
+
+
+class Comparisons(CampaignRecords):
+    """Proposes comparisons, starts their runs, and says what they have cost and shown."""
+
+    def worst_case(self, campaign: Record) -> float:
+        """Returns the run-hours that one comparison takes at most."""
+        wall_s = campaign["wall_s"] or self._lab.config.methodology["default_wall_s"] or 0.0
+        return 2 * int(campaign["replicates"]) * float(wall_s) / 3600.0 * max(1, int(campaign["gpus"]))
+
+    def hours_left(self, campaign: Record) -> float | None:
+        """Returns the run-hours that a campaign has left, those of runs to come taken off; None without a limit."""
+        budget = campaign["budget_run_hours"]
+        if budget is None:
+            return None
+        each = self.worst_case(campaign) / 2 / int(campaign["replicates"])
+        used = self.hours(campaign)
+        for candidate in self.of(campaign):
+            for stage in self._stages(candidate):
+                runs = self._lab.runs.named([stage["best_arm"], stage["arm"]])
+                is_live = candidate["state"] in MEASURED and stage == self._stages(candidate)[-1]
+                over = sum(run.status in ENDED for run in runs)
+                used += each * (2 * int(campaign["replicates"]) - over) if is_live else 0.0
+        return float(budget) - used
+
+    def hours(self, campaign: Record) -> float:
+        """Returns the run-hours that a campaign's runs have used."""
+        ids = [id for candidate in self.of(campaign) for stage in self._stages(candidate)
+               for id in (stage["best_arm"], stage["arm"])]  # fmt: skip
+        runs = self._lab.runs.named(ids) if ids else ()
+        return sum((run.duration_s or 0.0) for run in runs) / 3600.0 * max(1, int(campaign["gpus"]))
+
+    def _mark(self, campaign: Record, candidate: Record, patch: str) -> str:
+        """Returns the mark by which this user has let a difference run, which no record from elsewhere can bring."""
+        bound = ["campaign", self._lab.config.project_id, campaign.id, campaign["command"], campaign["replicates"],
+                 campaign["wall_s"], campaign["gpus"], candidate.id, patch]  # fmt: skip
+        text = json.dumps(bound, sort_keys=True, separators=(",", ":"))
+        return hmac.new(user_state.secret(), text.encode(), "sha256").hexdigest()
+
+    def _is_let(self, campaign: Record, candidate: Record) -> bool:
+        mark = candidate.fields.get("mark")
+        return isinstance(mark, str) and hmac.compare_digest(
+            mark, self._mark(campaign, candidate, str(candidate["patch"]))
+        )
+
+    def _approved(self, campaign: Record, candidate: Record) -> Record:
+        """Approves the proposed runs of a candidate that a person has submitted, and starts them."""
+        if not self._lab.settings.withholds and not self._is_let(campaign, candidate):
+            mark = self._mark(campaign, candidate, str(candidate["patch"]))
+            candidate = self._change(candidate, mark=mark)
+        self._started(campaign, candidate)
+        return candidate
+
+    def _started(self, campaign: Record, candidate: Record) -> str | None:
+        """Approves and starts what is missing of the last comparison, by turns; returns why it waits."""
+        stage = self._stages(candidate)[-1]
+        arms = [self._lab.experiments.get(id) for id in (stage["best_arm"], stage["arm"])]
+        proposed = [arm.id for arm in arms if arm.status == "proposed"]
+        if proposed and (self._lab.settings.withholds or not self._is_let(campaign, candidate)):
+            return f"a person approves {' and '.join(proposed)}"
+        try:
+            if proposed:
+                with unless_done():
+                    self._lab.experiments.approve_all(proposed)
+            missing = {arm.id: arm.design.replicates - len(self._lab.runs.named([arm.id])) for arm in arms}
+            for place in range(max(missing.values())):
+                # Which of a pair goes first is drawn, so that no drift of the machine favours one of them.
+                drawn = sha256(f"{candidate.id}:{stage['round']}:{stage['kind']}:{place}".encode()).digest()[0] % 2
+                for arm in arms[::-1] if drawn else arms:
+                    if missing[arm.id] > 0:
+                        missing[arm.id] -= 1
+                        with unless_done():
+                            self._lab.runs.launch(arm.id)
+        except PerpetualError as problem:
+            return problem.message
+        return None
+
+    def _measured(self, campaign: Record, candidate: Record, kind: str, base: str, commit: str) -> Record:
+        """Proposes a comparison of a commit with the best, once for each round of a candidate."""
+        round = int(candidate["round"]) + (kind == "trial")
+        key = f"campaign:{candidate.id}:{round}:{kind}"
+        best_folder = self._lab.root / PLACE / str(campaign["name"]) / f"best-{base[:12]}"
+        own_folder = self.worktree(candidate, campaign)
+        self.git.ensure_worktree(best_folder, commit=base, branch=None)
+        name = f"{campaign['name']} {candidate.id}"
+        shared = {
+            "command": campaign["command"], "metric": campaign["metric"], "direction": campaign["direction"],
+            "replicates": int(campaign["replicates"]), "wall_s": campaign["wall_s"], "gpus": int(campaign["gpus"]),
+            "isolate": True, "tags": ("campaign", f"campaign-{campaign['name']}"),
+        }  # fmt: skip
+        with self._lab.together():
+            with standing_in(best_folder):
+                best = self._lab.experiments.propose(
+                    title=f"{name}, {kind}: the best", config={"commit": base, "of": key}, claim="none",
+                    idempotency_key=f"{key}:best", **shared,
+                )  # fmt: skip
+            claim = self._hypothesis(campaign, candidate, kind, best.id, key=key)
+            with standing_in(own_folder):
+                arm = self._lab.experiments.propose(
+                    claim.id, title=f"{name}, {kind}: {candidate['idea']}"[:200], config={"commit": commit, "of": key},
+                    claim="improves", mde=campaign["mde"], baseline=best.id, paired=True, changes="code",
+                    confirmation=kind == "confirmation", underpowered=True, idempotency_key=key, **shared,
+                )  # fmt: skip
+            stage = Stage(round=round, kind=kind, base=base, commit=commit, best_arm=best.id, arm=arm.id,
+                          hypothesis=claim.id)  # fmt: skip
+            others = [one for one in self._stages(candidate) if (one["round"], one["kind"]) != (round, kind)]
+            made = self._change(candidate, state=kind, base=base, commit=commit, round=round, stages=[*others, stage])
+            # With the proposal: a daemon that saw it alone would end, since a person had to approve it.
+            if not self._lab.settings.withholds and self._is_let(campaign, made):
+                self._lab.experiments.approve_all([best.id, arm.id])
+            return made
+
+    def _hypothesis(
+        self, campaign: Record, candidate: Record | None, kind: str, baseline: str | None, *, key: str | None = None
+    ) -> Hypothesis:
+        deed = "lowers" if campaign["direction"] == "min" else "raises"
+        idea = "an idea" if candidate is None else f"{candidate.id} ({candidate['idea']})"
+        again = ", on fresh seeds" if kind == "confirmation" else ""
+        count = "" if candidate is None or int(candidate["round"]) < 1 else f", attempt {int(candidate['round']) + 1}"
+        return self._lab.hypotheses.add(
+            f"{idea} {deed} {campaign['metric']} against the best of campaign {campaign['name']}{again}{count}",
+            metric=campaign["metric"], direction=campaign["direction"], mde=campaign["mde"], baseline=baseline,
+            tags=("campaign",), idempotency_key=None if key is None else f"{key}:claim",
+        )  # fmt: skip
+
+    @property
+    def alpha(self) -> float:
+        """Returns the chance at most that a candidate without an effect is kept."""
+        return self._number("alpha")
+
+    def e_value(self, candidate: Record) -> float:
+        """Returns the e-value of a candidate's present round: trial times confirmation, whose runs share nothing."""
+        found = 1.0
+        for stage in self._stages(candidate):
+            if stage["round"] == candidate["round"]:
+                found *= self._lab.hypotheses.get(stage["hypothesis"]).e_support
+        return found
+
+    def message(self, campaign: Record, candidate: Record) -> str:
+        """Returns the commit message of a kept candidate: its idea, what was found, and the evidence as trailers."""
+        stages = [stage for stage in self._stages(candidate) if stage["round"] == candidate["round"]]
+        last = stages[-1]
+        claim = self._lab.hypotheses.get(last["hypothesis"])
+        effect = claim.effect or {}
+        low, high = effect.get("low"), effect.get("high")
+        interval = "" if low is None or high is None else f" [{low:.6g}, {high:.6g}]"
+        value = "" if effect.get("value") is None else f"{effect['value']:.6g}{interval} {campaign['metric']}"
+        trailers = {
+            "Campaign": campaign["name"], "Candidate": candidate.id,
+            "Experiment": ", ".join(stage["arm"] for stage in stages),
+            "Baseline": ", ".join(stage["best_arm"] for stage in stages),
+            "Hypothesis": ", ".join(stage["hypothesis"] for stage in stages),
+            "Confidence": f"{claim.confidence:.4f}", "Effect": value, "E-Value": f"{self.e_value(candidate):.4g}",
+        }  # fmt: skip
+        body = line(claim.sentence or claim.statement)
+        lines = [f"Perpetual-{name}: {line(text)}" for name, text in trailers.items() if text]
+        return "\n".join([line(candidate["idea"]), "", body, "", *lines, ""])

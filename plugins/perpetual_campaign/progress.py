@@ -1,0 +1,167 @@
+"""What takes live candidates on: each scan decides on those whose runs are over, and does again what was begun."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from perpetual.api import Conflict, PerpetualError, line
+from perpetual.toolkit.units import iso, posix_of
+from perpetual_campaign.endings import Endings
+from perpetual_campaign.records import ENDED, LIVE, candidate_ref
+from perpetual_campaign.repository import Commit
+
+if TYPE_CHECKING:
+    from perpetual.api import Experiment, Hypothesis, Record, Run
+
+__all__ = ["Progress"]
+
+_GONE = ("rejected", "expired")
+
+
+class Progress(Endings):
+    """Takes candidates on as far as they go without waiting."""
+
+    def advance(self) -> dict[str, str]:
+        """Takes live candidates as far as they go without waiting; returns why those that wait do, by their ids."""
+        waits: dict[str, str] = {}
+        lock = self._lock()
+        if not any(self._candidates.find(state=state) for state in LIVE):
+            return waits
+        if not lock.acquire(blocking=False):
+            return waits  # another process is at it
+        try:
+            for campaign in self._campaigns.find(state="open"):
+                # What is in the middle of being kept comes first: the branch may be ahead of the record.
+                for candidate in sorted(self.of(campaign), key=lambda one: one["state"] != "keeping"):
+                    if candidate["state"] not in LIVE:
+                        continue
+                    try:
+                        why = self._advance(self._campaigns.get(campaign.id), candidate)
+                    except PerpetualError as problem:  # one candidate holds up no other
+                        why = problem.message
+                    if why is not None:
+                        waits[candidate.id] = why
+        finally:
+            lock.release()
+        return waits
+
+    def _advance(self, campaign: Record, candidate: Record) -> str | None:
+        state = candidate["state"]
+        if state == "new":
+            self._laid(campaign, candidate)
+        elif state == "editing":
+            if iso(datetime.now(UTC)) >= candidate["expires_at"]:
+                self._end(campaign, candidate, "expired", "it was not submitted in time")
+        elif state == "keeping":
+            self._keep(campaign, candidate)
+        elif state == "archiving":
+            self._archive(campaign, candidate)
+        else:
+            return self._judge(campaign, candidate)
+        return None
+
+    def _judge(self, campaign: Record, candidate: Record) -> str | None:
+        """Decides on the last comparison of a candidate once its runs are over; returns why it waits."""
+        stage = self._stages(candidate)[-1]
+        arms = [self._lab.experiments.get(id) for id in (stage["best_arm"], stage["arm"])]
+        gone = [arm for arm in arms if arm.status in _GONE]
+        if gone:
+            self._end(campaign, candidate, "dropped", f"{gone[0].id} is {gone[0].status}")
+            return None
+        runs = {arm.id: self._lab.runs.named([arm.id]) for arm in arms}
+        if any(len(runs[arm.id]) < arm.design.replicates for arm in arms):
+            return self._started(campaign, candidate)
+        if any(run.status not in ENDED for each in runs.values() for run in each):
+            return None
+        claim = self._lab.hypotheses.get(stage["hypothesis"])
+        if claim.status != "supported":
+            outcome, why = _verdict(claim, arms[1], runs[arms[1].id], runs[arms[0].id], str(campaign["metric"]))
+            self._end(campaign, candidate, outcome, why)
+            return None
+        if stage["base"] != campaign["best"]:
+            return self._again(campaign, candidate)
+        if stage["kind"] == "trial":
+            if (left := self.hours_left(campaign)) is not None and self.worst_case(campaign) > left:
+                self._end(campaign, candidate, "stuck", "the campaign's budget does not hold its confirmation")
+                return None
+            candidate = self._measured(campaign, candidate, "confirmation", stage["base"], stage["commit"])
+            return self._started(campaign, candidate)
+        e_value = self.e_value(candidate)
+        if e_value < 1 / self.alpha:
+            self._end(campaign, candidate, "undecided", f"its e-value is {e_value:.3g}, and {1 / self.alpha:.3g} keeps")
+            return None
+        self._keep(campaign, self._change(candidate, state="keeping", decided_at=iso(datetime.now(UTC))))
+        return None
+
+    def _again(self, campaign: Record, candidate: Record) -> str | None:
+        """Puts a candidate on a best that has moved since, and measures it anew against that one."""
+        if int(candidate["round"]) >= int(self._number("max_rounds")):
+            self._end(campaign, candidate, "stuck", f"the best moved {candidate['round']} times while it was measured")
+            return None
+        if self._is_left_behind(campaign, candidate):
+            folder = self.worktree(candidate, campaign)
+            return f"the best has moved, and {folder} has edits since {candidate.id} was submitted: submit it again"
+        if (left := self.hours_left(campaign)) is not None and self.worst_case(campaign) > left:
+            self._end(campaign, candidate, "stuck", "the campaign's budget does not hold its runs against the new best")
+            return None
+        try:
+            commit = self._put_on_best(
+                campaign, candidate, candidate["base"], candidate["commit"], candidate["submitted_at"]
+            )
+        except Conflict as problem:
+            if problem.code != "not_applied":
+                raise
+            self._end(campaign, candidate, "stuck", problem.message)
+            return None
+        return self._started(campaign, self._measured(campaign, candidate, "trial", str(campaign["best"]), commit))
+
+    def _laid(self, campaign: Record, candidate: Record) -> Record:
+        """Makes branch and worktree of a new candidate."""
+        folder = self.worktree(candidate, campaign)
+        self.git.ensure_worktree(folder, commit=candidate["base"], branch=candidate_ref(campaign, candidate))
+        return self._change(candidate, state="editing")
+
+    def _is_left_behind(self, campaign: Record, candidate: Record) -> bool:
+        """Returns whether the best has moved since a candidate was submitted, and its worktree has edits since."""
+        folder = self.worktree(candidate, campaign)
+        is_moved = self._stages(candidate)[-1]["base"] != campaign["best"]
+        return is_moved and (folder / ".git").exists() and not self.git.is_clean(folder)
+
+    def _put_on_best(self, campaign: Record, candidate: Record, base: str, commit: str, at: str) -> str:
+        """Returns a candidate's commit on the best, to which its branch and its clean worktree then stand.
+
+        Raises:
+            Conflict: where it does not apply there, or the best has all of it.
+        """
+        best = str(campaign["best"])
+        tree = self.git.applied(base, commit, best)
+        if tree is None or tree == self.git.tree_of(best):
+            why = "it does not apply to the new best" if tree is None else "the new best has all of it"
+            raise Conflict(f"{candidate.id}: {why}", code="not_applied",
+                           hint=f"git -C {self.worktree(candidate, campaign)} rebase {best[:12]}")  # fmt: skip
+        message, when = f"{candidate['idea']}\n", int(posix_of(at))
+        made = self.git.write(Commit(tree, best, message, candidate.created_by, when))
+        folder = self.worktree(candidate, campaign)
+        self.git.ensure_worktree(folder, commit=commit, branch=candidate_ref(campaign, candidate))
+        self.git.check_worktree(folder)
+        self.git.reset_worktree(folder, made)
+        return made
+
+
+def _verdict(
+    claim: Hypothesis, arm: Experiment, own: Sequence[Run], of_best: Sequence[Run], metric: str
+) -> tuple[str, str]:
+    """Returns the outcome of a comparison that supports nothing, and why."""
+
+    def lacking(runs: Sequence[Run]) -> list[Run]:
+        return [run for run in runs if run.status != "done" or run.tainted or run.metrics.get(metric) is None]
+
+    for runs, named in ((of_best, "the best itself"), (own, arm.id)):
+        if len(left := lacking(runs)) == len(runs):
+            run = left[-1]
+            why = f"{run.status}, {run.reason}" if run.reason else f"{run.status} without {metric}"
+            return "stuck" if runs is of_best else "failed", f"{named} gave no result: {run.id} {line(why)}"
+    said = claim.sentence or f"{claim.id} is {claim.status} at confidence {claim.confidence:.2f}"
+    return ("refuted" if claim.status == "refuted" else "undecided"), said
