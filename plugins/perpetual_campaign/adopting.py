@@ -26,8 +26,8 @@ _PROTECTED = ("prepare.py", "program.md", "pyproject.toml", "uv.lock", "*.tsv")
 def adopt(
     lab: Lab, source: str, *, name: str | None = None, command: str | None = None, edit: Sequence[str] = (),
     protect: Sequence[str] = (), mde: float | None = None, metric: str | None = None, direction: str | None = None,
-    replicates: int = REPLICATES, budget_run_hours: float | None = None, max_candidates: int | None = None,
-    wall_s: float | None = None, gpus: int = 0,
+    replicates: int = REPLICATES, max_pairs: int | None = None, budget_run_hours: float | None = None,
+    max_candidates: int | None = None, wall_s: float | None = None, gpus: int = 0,
 ) -> Record:  # fmt: skip
     """Takes the table of an autoresearch loop over, and starts a campaign at the commit of its best row.
 
@@ -59,7 +59,7 @@ def adopt(
     take(found, wanted, lambda: lab)
     return campaigns.new(
         name or _slug(lab.root.name), command=command or _command(folder), metric=measured, direction=better,
-        edit=edit or (_PROGRAM,), protect=[*protect, *_PROTECTED], mde=mde, replicates=replicates,
+        edit=edit or (_PROGRAM,), protect=[*protect, *_PROTECTED], mde=mde, replicates=replicates, max_pairs=max_pairs,
         budget_run_hours=budget_run_hours, max_candidates=max_candidates, wall_s=wall_s, gpus=gpus, base=commit,
     )  # fmt: skip
 

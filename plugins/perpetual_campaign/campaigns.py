@@ -63,6 +63,7 @@ __all__ = [
 ]
 
 _MOST_REPLICATES = 100
+_LOOKS = 4  # at a comparison by default
 _LONGEST_IDEA = 200
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?\Z")
 _IS_ID = re.compile(r"c\d+\Z")  # names a candidate
@@ -74,8 +75,9 @@ class Campaigns(Progress):
 
     def new(
         self, name: str, *, command: str, metric: str, direction: str, edit: Sequence[str], mde: float | None = None,
-        protect: Sequence[str] = (), replicates: int = REPLICATES, budget_run_hours: float | None = None,
-        max_candidates: int | None = None, wall_s: float | None = None, gpus: int = 0, base: str | None = None,
+        protect: Sequence[str] = (), replicates: int = REPLICATES, max_pairs: int | None = None,
+        budget_run_hours: float | None = None, max_candidates: int | None = None, wall_s: float | None = None,
+        gpus: int = 0, base: str | None = None,
     ) -> Record:  # fmt: skip
         """Starts a campaign at a commit, by default the one that is checked out; its branch is made, and nothing else.
 
@@ -92,6 +94,10 @@ class Campaigns(Progress):
             raise UsageError(f"a direction is max or min, not {line(direction)!r}", hint="--direction min")
         if not 2 <= replicates <= _MOST_REPLICATES:
             raise UsageError(f"--replicates takes 2 to {_MOST_REPLICATES}, not {replicates}", hint="--replicates 6")
+        most = min(_LOOKS * replicates, _MOST_REPLICATES) if max_pairs is None else max_pairs
+        if not replicates <= most <= _MOST_REPLICATES:
+            raise UsageError(f"--max-pairs takes {replicates} to {_MOST_REPLICATES}, not {most}",
+                             hint=f"--max-pairs {min(_LOOKS * replicates, _MOST_REPLICATES)}")  # fmt: skip
         if max_candidates is not None and max_candidates < 1:
             raise UsageError("--max-candidates takes 1 or more")
         for value, flag in ((mde, "--mde"), (budget_run_hours, "--budget-run-hours"), (wall_s, "--wall")):
@@ -117,9 +123,9 @@ class Campaigns(Progress):
                                hint="another name")  # fmt: skip
             made = self._campaigns.add(
                 name=name, command=command, metric=metric, direction=direction, mde=mde, edit=edits,
-                protect=checked_patterns(protect, "--protect"), replicates=replicates, max_candidates=max_candidates,
-                budget_run_hours=budget_run_hours, wall_s=wall_s, gpus=gpus, base=found, base_branch=branch,
-                best=found, state="open",
+                protect=checked_patterns(protect, "--protect"), replicates=replicates, max_pairs=most,
+                max_candidates=max_candidates, budget_run_hours=budget_run_hours, wall_s=wall_s, gpus=gpus,
+                base=found, base_branch=branch, best=found, state="open",
             )  # fmt: skip
             with self._rehearsed():
                 self._hypothesis(made, None, "rehearsal", None)  # a metric that can be none is refused here

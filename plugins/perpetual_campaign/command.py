@@ -28,7 +28,9 @@ def _limits(command: _Command) -> _Command:
         click.option("--protect", multiple=True, metavar="GLOB",
                      help="What they may not, such as what measures them; may be repeated."),
         click.option("--mde", type=float, metavar="X", help="The smallest effect worth having; without it any counts."),
-        click.option("--replicates", type=int, metavar="N", help="Pairs of runs of a comparison.  [default: 6]"),
+        click.option("--replicates", type=int, metavar="N", help="Pairs of runs of a look.  [default: 6]"),
+        click.option("--max-pairs", type=int, metavar="N",
+                     help="Pairs of a comparison at most; it has more looks while it is open.  [default: 4 looks]"),
         click.option("--budget-run-hours", type=float, metavar="H", help="Run-hours of the whole campaign at most."),
         click.option("--max-candidates", type=int, metavar="N", help="Candidates at most."),
         click.option("--wall", metavar="TIME", help="When a run is ended; by default as the methodology says."),
@@ -63,16 +65,17 @@ def campaign(ctx: click.Context, cli: CliContext) -> None:
 @pass_cli
 def new(
     cli: CliContext, name: str, command: str, metric: str, direction: str, base: str | None, edit: tuple[str, ...],
-    protect: tuple[str, ...], mde: float | None, replicates: int | None, budget_run_hours: float | None,
-    max_candidates: int | None, wall: str | None, gpus: int,
+    protect: tuple[str, ...], mde: float | None, replicates: int | None, max_pairs: int | None,
+    budget_run_hours: float | None, max_candidates: int | None, wall: str | None, gpus: int,
 ) -> None:  # fmt: skip
     """Start a campaign: what measures, what counts, and what candidates may change."""
     from perpetual_campaign.campaigns import REPLICATES, Campaigns
 
     Campaigns(cli.lab).new(
         name, command=command, metric=metric, direction=direction, edit=edit, protect=protect, mde=mde,
-        replicates=REPLICATES if replicates is None else replicates, budget_run_hours=budget_run_hours,
-        max_candidates=max_candidates, wall_s=None if wall is None else seconds_of(wall, "--wall"), gpus=gpus,
+        replicates=REPLICATES if replicates is None else replicates, max_pairs=max_pairs,
+        budget_run_hours=budget_run_hours, max_candidates=max_candidates,
+        wall_s=None if wall is None else seconds_of(wall, "--wall"), gpus=gpus,
         base=base,
     )  # fmt: skip
     _show(cli, name)
@@ -90,7 +93,7 @@ def new(
 def adopt(
     cli: CliContext, source: str, name: str | None, command: str | None, metric: str | None, direction: str | None,
     edit: tuple[str, ...], protect: tuple[str, ...], mde: float | None, replicates: int | None,
-    budget_run_hours: float | None, max_candidates: int | None, wall: str | None, gpus: int,
+    max_pairs: int | None, budget_run_hours: float | None, max_candidates: int | None, wall: str | None, gpus: int,
 ) -> None:  # fmt: skip
     """Go on with an autoresearch loop: take its table over, and start a campaign at its best commit.
 
@@ -108,7 +111,7 @@ def adopt(
         lab = cli.lab
     made = go_on(
         lab, source, name=name, command=command, edit=edit, protect=protect, mde=mde, metric=metric,
-        direction=direction, replicates=REPLICATES if replicates is None else replicates,
+        direction=direction, replicates=REPLICATES if replicates is None else replicates, max_pairs=max_pairs,
         budget_run_hours=budget_run_hours, max_candidates=max_candidates,
         wall_s=None if wall is None else seconds_of(wall, "--wall"), gpus=gpus,
     )  # fmt: skip

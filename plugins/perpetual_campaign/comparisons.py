@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import hmac
 import json
+from collections.abc import Sequence
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perpetual.api import PerpetualError, line
 from perpetual.toolkit import user_state
 from perpetual.toolkit.worktrees import standing_in
-from perpetual_campaign.records import ENDED, MEASURED, PLACE, CampaignRecords, Stage, unless_done
+from perpetual_campaign.looks import Look, measured, needed
+from perpetual_campaign.records import (
+    ENDED,
+    MEASURED,
+    CampaignRecords,
+    Stage,
+    arms_of,
+    most_pairs,
+    pairs_of,
+    unless_done,
+)
 
 if TYPE_CHECKING:
-    from perpetual.api import Hypothesis, Record
+    from perpetual.api import Experiment, Hypothesis, Record
 
 __all__ = ["Comparisons"]
 
@@ -22,7 +34,7 @@ class Comparisons(CampaignRecords):
     """Proposes comparisons, starts their runs, and says what they have cost and shown."""
 
     def worst_case(self, campaign: Record) -> float:
-        """Returns the run-hours that one comparison takes at most."""
+        """Returns the run-hours that one look of a comparison takes at most."""
         wall_s = campaign["wall_s"] or self._lab.config.methodology["default_wall_s"] or 0.0
         return 2 * int(campaign["replicates"]) * float(wall_s) / 3600.0 * max(1, int(campaign["gpus"]))
 
@@ -35,16 +47,16 @@ class Comparisons(CampaignRecords):
         used = self.hours(campaign)
         for candidate in self.of(campaign):
             for stage in self._stages(candidate):
-                runs = self._lab.runs.named([stage["best_arm"], stage["arm"]])
-                is_live = candidate["state"] in MEASURED and stage == self._stages(candidate)[-1]
-                over = sum(run.status in ENDED for run in runs)
-                used += each * (2 * int(campaign["replicates"]) - over) if is_live else 0.0
+                if candidate["state"] not in MEASURED or stage != self._stages(candidate)[-1]:
+                    continue
+                arms = [self._lab.experiments.get(id) for id in arms_of(stage)]
+                over = sum(run.status in ENDED for run in self._lab.runs.named([arm.id for arm in arms]))
+                used += each * (sum(arm.design.replicates for arm in arms) - over)
         return float(budget) - used
 
     def hours(self, campaign: Record) -> float:
         """Returns the run-hours that a campaign's runs have used."""
-        ids = [id for candidate in self.of(campaign) for stage in self._stages(candidate)
-               for id in (stage["best_arm"], stage["arm"])]  # fmt: skip
+        ids = [id for candidate in self.of(campaign) for stage in self._stages(candidate) for id in arms_of(stage)]
         runs = self._lab.runs.named(ids) if ids else ()
         return sum((run.duration_s or 0.0) for run in runs) / 3600.0 * max(1, int(campaign["gpus"]))
 
@@ -52,6 +64,8 @@ class Comparisons(CampaignRecords):
         """Returns the mark by which this user has let a difference run, which no record from elsewhere can bring."""
         bound = ["campaign", self._lab.config.project_id, campaign.id, campaign["command"], campaign["replicates"],
                  campaign["wall_s"], campaign["gpus"], candidate.id, patch]  # fmt: skip
+        if campaign["max_pairs"] is not None:
+            bound.append(campaign["max_pairs"])
         text = json.dumps(bound, sort_keys=True, separators=(",", ":"))
         return hmac.new(user_state.secret(), text.encode(), "sha256").hexdigest()
 
@@ -72,34 +86,55 @@ class Comparisons(CampaignRecords):
     def _started(self, campaign: Record, candidate: Record) -> str | None:
         """Approves and starts what is missing of the last comparison, by turns; returns why it waits."""
         stage = self._stages(candidate)[-1]
-        arms = [self._lab.experiments.get(id) for id in (stage["best_arm"], stage["arm"])]
+        looks = [[self._lab.experiments.get(id) for id in pair] for pair in pairs_of(stage)]
+        arms = [arm for pair in looks for arm in pair]
         proposed = [arm.id for arm in arms if arm.status == "proposed"]
         if proposed and (self._lab.settings.withholds or not self._is_let(campaign, candidate)):
             return f"a person approves {' and '.join(proposed)}"
         try:
             if proposed:
+                self._check_folders(campaign, candidate, stage)
                 with unless_done():
                     self._lab.experiments.approve_all(proposed)
-            missing = {arm.id: arm.design.replicates - len(self._lab.runs.named([arm.id])) for arm in arms}
-            for place in range(max(missing.values())):
-                # Which of a pair goes first is drawn, so that no drift of the machine favours one of them.
-                drawn = sha256(f"{candidate.id}:{stage['round']}:{stage['kind']}:{place}".encode()).digest()[0] % 2
-                for arm in arms[::-1] if drawn else arms:
-                    if missing[arm.id] > 0:
-                        missing[arm.id] -= 1
-                        with unless_done():
-                            self._lab.runs.launch(arm.id)
+            for number, pair in enumerate(looks):
+                self._launch(
+                    f"{candidate.id}:{stage['round']}:{stage['kind']}" + (f":{number}" if number else ""), pair
+                )
         except PerpetualError as problem:
             return problem.message
         return None
+
+    def _launch(self, key: str, pair: Sequence[Experiment]) -> None:
+        """Starts the missing runs of both arms by turns.
+
+        Which of a pair goes first is drawn, so that no drift of the machine favours one of them.
+        """
+        missing = {arm.id: arm.design.replicates - len(self._lab.runs.named([arm.id])) for arm in pair}
+        for place in range(max(missing.values())):
+            drawn = sha256(f"{key}:{place}".encode()).digest()[0] % 2
+            for arm in pair[::-1] if drawn else pair:
+                if missing[arm.id] > 0:
+                    missing[arm.id] -= 1
+                    with unless_done():
+                        self._lab.runs.launch(arm.id)
+
+    def _check_folders(self, campaign: Record, candidate: Record, stage: Stage) -> tuple[Path, Path]:
+        """Returns the worktrees of the best and of the candidate, each as its commit is.
+
+        What is approved is a copy of them: an edit since would be measured in the place of what was submitted.
+        """
+        of_best = self.measured_folder(campaign, stage["base"])
+        own = self.measured_folder(campaign, stage["commit"], candidate)
+        self.git.ensure_whole(of_best, stage["base"])
+        self.git.ensure_whole(own, stage["commit"])
+        return of_best, own
 
     def _measured(self, campaign: Record, candidate: Record, kind: str, base: str, commit: str) -> Record:
         """Proposes a comparison of a commit with the best, once for each round of a candidate."""
         round = int(candidate["round"]) + (kind == "trial")
         key = f"campaign:{candidate.id}:{round}:{kind}"
-        best_folder = self._lab.root / PLACE / str(campaign["name"]) / f"best-{base[:12]}"
-        own_folder = self.worktree(candidate, campaign)
-        self.git.ensure_worktree(best_folder, commit=base, branch=None)
+        planned = Stage(round=round, kind=kind, base=base, commit=commit, best_arm="", arm="", hypothesis="")
+        best_folder, own_folder = self._check_folders(campaign, candidate, planned)
         name = f"{campaign['name']} {candidate.id}"
         shared = {
             "command": campaign["command"], "metric": campaign["metric"], "direction": campaign["direction"],
@@ -120,13 +155,58 @@ class Comparisons(CampaignRecords):
                     confirmation=kind == "confirmation", underpowered=True, idempotency_key=key, **shared,
                 )  # fmt: skip
             stage = Stage(round=round, kind=kind, base=base, commit=commit, best_arm=best.id, arm=arm.id,
-                          hypothesis=claim.id)  # fmt: skip
+                          hypothesis=claim.id, more=[])  # fmt: skip
             others = [one for one in self._stages(candidate) if (one["round"], one["kind"]) != (round, kind)]
             made = self._change(candidate, state=kind, base=base, commit=commit, round=round, stages=[*others, stage])
             # With the proposal: a daemon that saw it alone would end, since a person had to approve it.
             if not self._lab.settings.withholds and self._is_let(campaign, made):
                 self._lab.experiments.approve_all([best.id, arm.id])
             return made
+
+    def _extended(self, campaign: Record, candidate: Record, pairs: int) -> Record:
+        """Proposes further pairs of the last comparison, on the seeds that come next.
+
+        Raises:
+            Conflict: (decided) where the lab takes its claim as decided for sure.
+        """
+        *before, stage = self._stages(candidate)
+        more = stage.get("more", [])
+        key = f"campaign:{candidate.id}:{stage['round']}:{stage['kind']}:more{len(more) + 1}"
+        self._check_folders(campaign, candidate, stage)
+        tags = ("campaign", f"campaign-{campaign['name']}")
+        with self._lab.together():
+            best, own = (
+                self._lab.experiments.propose(extends=id, replicates=pairs, tags=tags, idempotency_key=f"{key}:{name}")
+                for id, name in ((stage["best_arm"], "best"), (stage["arm"], "own"))
+            )
+            longer = Stage(**{**stage, "more": [*more, [best.id, own.id]]})
+            made = self._change(candidate, stages=[*before, longer])
+            if not self._lab.settings.withholds and self._is_let(campaign, made):
+                self._lab.experiments.approve_all([best.id, own.id])
+            return made
+
+    def look(self, campaign: Record, candidate: Record) -> Look:
+        """Returns what the last comparison of a candidate has come to."""
+        *_, stage = self._stages(candidate)
+        claim = self._lab.hypotheses.get(stage["hypothesis"])
+        of_best, own = (self._values(campaign, [pair[side] for pair in pairs_of(stage)]) for side in (0, 1))
+        pairs = sum(self._lab.experiments.get(arm).design.replicates for _, arm in pairs_of(stage))
+        before = self.e_value(candidate, but=stage)
+        least = needed(stage["kind"], self.support, self.alpha, before)
+        sign = -1.0 if campaign["direction"] == "min" else 1.0
+        effect, sd = measured(of_best, own, sign)
+        return Look(pairs, most_pairs(campaign), claim.status, claim.e_support, least, effect, sd, campaign["mde"])
+
+    def _values(self, campaign: Record, arms: Sequence[str]) -> dict[object, float]:
+        """Returns what an arm has measured, by seed."""
+        return {run.seed: value for run in self._lab.runs.named(arms)
+                if run.status == "done" and not run.tainted
+                and (value := run.metrics.get(campaign["metric"])) is not None}  # fmt: skip
+
+    @property
+    def support(self) -> float:
+        """Returns the confidence from which on a claim is supported."""
+        return float(self._lab.config.methodology["confidence_support_threshold"])
 
     def _hypothesis(
         self, campaign: Record, candidate: Record | None, kind: str, baseline: str | None, *, key: str | None = None
@@ -146,11 +226,11 @@ class Comparisons(CampaignRecords):
         """Returns the chance at most that a candidate without an effect is kept."""
         return self._number("alpha")
 
-    def e_value(self, candidate: Record) -> float:
+    def e_value(self, candidate: Record, *, but: Stage | None = None) -> float:
         """Returns the e-value of a candidate's present round: trial times confirmation, whose runs share nothing."""
         found = 1.0
         for stage in self._stages(candidate):
-            if stage["round"] == candidate["round"]:
+            if stage["round"] == candidate["round"] and stage != but:
                 found *= self._lab.hypotheses.get(stage["hypothesis"]).e_support
         return found
 

@@ -10,8 +10,9 @@ __all__ = ["Campaign", "CampaignBranch", "CampaignBranches", "CampaignLine", "Ca
 class Comparison(TypedDict):
     """A comparison of a candidate with the best: `kind` is trial or confirmation.
 
-    `arm` is the experiment of the candidate, `best_arm` that of the best; `runs_over` of `runs` have ended. `effect` is
-    positive where the candidate is better, with its interval from `low` to `high`, null before there is one.
+    `arm` is the experiment of the candidate, `best_arm` that of the best, `more` those that extend them with further
+    pairs; `runs_over` of `runs` have ended. `effect` is positive where the candidate is better, with its interval from
+    `low` to `high`, null before there is one.
     """
 
     round: int
@@ -20,6 +21,7 @@ class Comparison(TypedDict):
     commit: str
     best_arm: str
     arm: str
+    more: list[str]
     hypothesis: str
     status: str
     confidence: float
@@ -86,13 +88,17 @@ class CampaignLine(TypedDict):
 
 
 class Campaign(CampaignLine):
-    """A campaign with its candidates, the newest first; `worst_case_run_hours` is that of one comparison."""
+    """A campaign with its candidates, the newest first; `worst_case_run_hours` is that of one look.
+
+    A look has `replicates` pairs of runs, and a comparison as many looks as it takes, `max_pairs` pairs at most.
+    """
 
     command: str
     mde: float | None
     edit: list[str]
     protect: list[str]
     replicates: int
+    max_pairs: int
     max_candidates: int | None
     worst_case_run_hours: float
     items: list[Candidate]

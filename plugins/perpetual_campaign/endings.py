@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -15,6 +17,7 @@ from perpetual_campaign.records import (
     MEASURED,
     PLACE,
     archive_ref,
+    arms_of,
     best_ref,
     candidate_ref,
     shown_state,
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from perpetual.api import Record, Run
 
 __all__ = ["Endings"]
+
+_IS_MEASURED = re.compile(r"(?:best|c\d+)-[0-9a-f]{12}\Z")  # a worktree of ours alone
 
 
 class Endings(Comparisons):
@@ -103,7 +108,7 @@ class Endings(Comparisons):
     def _stop(self, candidate: Record) -> None:
         """Ends what is left of a candidate's runs, and parks its claims, so that the loop proposes none."""
         for stage in self._stages(candidate):
-            for id in (stage["best_arm"], stage["arm"]):
+            for id in arms_of(stage):
                 arm = self._lab.experiments.get(id)
                 if arm.status in ("proposed", "approved") and not any(arm.runs.values()):
                     with suppress(PerpetualError):  # an agent takes back no other's proposal: a person sees it waiting
@@ -117,8 +122,11 @@ class Endings(Comparisons):
                 self._lab.runs.kill(run.id)
 
     def _live_runs(self, candidate: Record) -> list[Run]:
-        ids = [id for stage in self._stages(candidate) for id in (stage["best_arm"], stage["arm"])]
-        return [run for run in (self._lab.runs.named(ids) if ids else ()) if run.status not in ENDED]
+        return [run for run in self._runs_of(candidate) if run.status not in ENDED]
+
+    def _runs_of(self, candidate: Record) -> Sequence[Run]:
+        ids = [id for stage in self._stages(candidate) for id in arms_of(stage)]
+        return self._lab.runs.named(ids) if ids else ()
 
     def _noted(self, campaign: Record, candidate: Record) -> str | None:
         """Writes the note on a candidate that was measured and did not help; None where there is nothing to learn."""
@@ -128,7 +136,7 @@ class Endings(Comparisons):
 
         path = path_of(campaign, candidate)
         claims = [self._lab.hypotheses.get(stage["hypothesis"]) for stage in self._stages(candidate)]
-        text = text_of(campaign, candidate, self._stages(candidate), claims)
+        text = text_of(campaign, candidate, self._stages(candidate), claims, len(self._runs_of(candidate)))
         try:
             self._lab.memory.write(path, text, type="failure_pattern",
                                    message=f"{candidate.id} of campaign {campaign['name']}: {candidate['outcome']}",
@@ -139,9 +147,11 @@ class Endings(Comparisons):
 
     def _tidy(self, campaign: Record) -> None:
         """Removes worktrees of a best that no live comparison needs."""
-        needed = {f"best-{stage['base'][:12]}" for one in self.of(campaign) if one["state"] in (*MEASURED, "archiving")
-                  for stage in self._stages(one)}  # fmt: skip
+        needed = {folder.name for one in self.of(campaign) if one["state"] in (*MEASURED, "archiving")
+                  for stage in self._stages(one)
+                  for folder in (self.measured_folder(campaign, stage["base"]),
+                                 self.measured_folder(campaign, stage["commit"], one))}  # fmt: skip
         place = self._lab.root / PLACE / str(campaign["name"])
-        for folder in place.glob("best-*") if place.is_dir() else ():
-            if folder.name not in needed:
+        for folder in place.iterdir() if place.is_dir() else ():
+            if _IS_MEASURED.match(folder.name) and folder.name not in needed:
                 self.git.remove_worktree(folder)

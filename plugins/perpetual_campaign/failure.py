@@ -23,14 +23,15 @@ def path_of(campaign: Record, candidate: Record) -> str:
     return f"failures/campaign-{campaign['name']}-{candidate.id}.md"
 
 
-def text_of(campaign: Record, candidate: Record, stages: Sequence[Stage], claims: Sequence[Hypothesis]) -> str:
+def text_of(
+    campaign: Record, candidate: Record, stages: Sequence[Stage], claims: Sequence[Hypothesis], runs: int
+) -> str:
     """Returns the note, in the form of a failure pattern."""
     deed = "lower" if campaign["direction"] == "min" else "raise"
     day = str(candidate["decided_at"])[:10]
     files = [f"- `{line(path)}`" for path in (candidate["files"] or ())[:_NAMED]]
     said = [f"- {stage['kind']} {stage['arm']} against {stage['best_arm']}: "
             f"{line(claim.sentence or claim.status)}" for stage, claim in zip(stages, claims, strict=True)]  # fmt: skip
-    runs = 2 * int(campaign["replicates"]) * len(stages)
     return "\n".join([
         "---",
         "type: failure_pattern",

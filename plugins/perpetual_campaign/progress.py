@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from perpetual.api import Conflict, PerpetualError, line
-from perpetual.toolkit.units import iso, posix_of
+from perpetual.toolkit.units import counted, iso, posix_of
 from perpetual_campaign.endings import Endings
-from perpetual_campaign.records import ENDED, LIVE, candidate_ref
+from perpetual_campaign.looks import Look, Said, said_of
+from perpetual_campaign.records import ENDED, LIVE, arms_of, candidate_ref
 from perpetual_campaign.repository import Commit
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Progress(Endings):
     def _judge(self, campaign: Record, candidate: Record) -> str | None:
         """Decides on the last comparison of a candidate once its runs are over; returns why it waits."""
         stage = self._stages(candidate)[-1]
-        arms = [self._lab.experiments.get(id) for id in (stage["best_arm"], stage["arm"])]
+        arms = [self._lab.experiments.get(id) for id in arms_of(stage)]
         gone = [arm for arm in arms if arm.status in _GONE]
         if gone:
             self._end(campaign, candidate, "dropped", f"{gone[0].id} is {gone[0].status}")
@@ -75,10 +76,14 @@ class Progress(Endings):
             return self._started(campaign, candidate)
         if any(run.status not in ENDED for each in runs.values() for run in each):
             return None
-        claim = self._lab.hypotheses.get(stage["hypothesis"])
-        if claim.status != "supported":
-            outcome, why = _verdict(claim, arms[1], runs[arms[1].id], runs[arms[0].id], str(campaign["metric"]))
-            self._end(campaign, candidate, outcome, why)
+        look = self.look(campaign, candidate)
+        said = said_of(look)
+        if said != "passed":
+            claim = self._lab.hypotheses.get(stage["hypothesis"])
+            own, of_best = ([run for arm in side for run in runs[arm.id]] for side in (arms[1::2], arms[::2]))
+            if said == "go_on" and not _failing(own, of_best, str(campaign["metric"])):
+                return self._further(campaign, candidate, min(int(campaign["replicates"]), look.most - look.pairs))
+            self._end(campaign, candidate, *_verdict(claim, look, said, arms[1], own, of_best, str(campaign["metric"])))
             return None
         if stage["base"] != campaign["best"]:
             return self._again(campaign, candidate)
@@ -88,12 +93,24 @@ class Progress(Endings):
                 return None
             candidate = self._measured(campaign, candidate, "confirmation", stage["base"], stage["commit"])
             return self._started(campaign, candidate)
-        e_value = self.e_value(candidate)
-        if e_value < 1 / self.alpha:
-            self._end(campaign, candidate, "undecided", f"its e-value is {e_value:.3g}, and {1 / self.alpha:.3g} keeps")
-            return None
         self._keep(campaign, self._change(candidate, state="keeping", decided_at=iso(datetime.now(UTC))))
         return None
+
+    def _further(self, campaign: Record, candidate: Record, pairs: int) -> str | None:
+        """Lets an open comparison have further pairs; returns why they wait."""
+        each = self.worst_case(campaign) / int(campaign["replicates"])
+        if (left := self.hours_left(campaign)) is not None and each * pairs > left:
+            self._end(campaign, candidate, "stuck", "the campaign's budget does not hold further pairs")
+            return None
+        try:
+            candidate = self._extended(campaign, candidate, pairs)
+        except Conflict as problem:
+            if problem.code != "decided":
+                raise
+            e_value, least = self.e_value(candidate), 1 / self.alpha
+            self._end(campaign, candidate, "undecided", f"its e-value is {e_value:.3g}, and {least:.3g} keeps")
+            return None
+        return self._started(campaign, candidate)
 
     def _again(self, campaign: Record, candidate: Record) -> str | None:
         """Puts a candidate on a best that has moved since, and measures it anew against that one."""
@@ -150,18 +167,27 @@ class Progress(Endings):
         return made
 
 
+def _lacking(runs: Sequence[Run], metric: str) -> list[Run]:
+    return [run for run in runs if run.status != "done" or run.tainted or run.metrics.get(metric) is None]
+
+
+def _failing(own: Sequence[Run], of_best: Sequence[Run], metric: str) -> bool:
+    """Returns whether an arm gave no result at all, which further runs would not change."""
+    return any(len(_lacking(runs, metric)) == len(runs) for runs in (own, of_best))
+
+
 def _verdict(
-    claim: Hypothesis, arm: Experiment, own: Sequence[Run], of_best: Sequence[Run], metric: str
+    claim: Hypothesis, look: Look, said: Said, arm: Experiment, own: Sequence[Run], of_best: Sequence[Run], metric: str
 ) -> tuple[str, str]:
-    """Returns the outcome of a comparison that supports nothing, and why."""
-
-    def lacking(runs: Sequence[Run]) -> list[Run]:
-        return [run for run in runs if run.status != "done" or run.tainted or run.metrics.get(metric) is None]
-
+    """Returns the outcome of a comparison that did not pass, and why."""
     for runs, named in ((of_best, "the best itself"), (own, arm.id)):
-        if len(left := lacking(runs)) == len(runs):
+        if len(left := _lacking(runs, metric)) == len(runs):
             run = left[-1]
             why = f"{run.status}, {run.reason}" if run.reason else f"{run.status} without {metric}"
             return "stuck" if runs is of_best else "failed", f"{named} gave no result: {run.id} {line(why)}"
-    said = claim.sentence or f"{claim.id} is {claim.status} at confidence {claim.confidence:.2f}"
-    return ("refuted" if claim.status == "refuted" else "undecided"), said
+    text = claim.sentence or f"{claim.id} is {claim.status} at confidence {claim.confidence:.2f}"
+    if said == "refuted":
+        return "refuted", text
+    if said == "futile":
+        return "undecided", f"{text} {counted(look.most, 'pair')} would hardly be enough."
+    return "undecided", f"{text} Its e-value is {look.e_value:.3g}, and {look.needed:.3g} passes."

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
 
 from perpetual.api import Conflict, NotFound, line, unknown
 from perpetual.toolkit.confined import make_folder
@@ -29,8 +29,11 @@ __all__ = [
     "CampaignRecords",
     "Stage",
     "archive_ref",
+    "arms_of",
     "best_ref",
     "candidate_ref",
+    "most_pairs",
+    "pairs_of",
     "shown_state",
     "unless_done",
 ]
@@ -45,7 +48,7 @@ _LOCK_S = 60.0
 
 
 class Stage(TypedDict):
-    """A comparison of a candidate with the best."""
+    """A comparison of a candidate with the best; `more` are the pairs of experiments that extend its arms."""
 
     round: int
     kind: str  # trial or confirmation
@@ -54,6 +57,22 @@ class Stage(TypedDict):
     best_arm: str
     arm: str
     hypothesis: str
+    more: NotRequired[list[list[str]]]
+
+
+def pairs_of(stage: Stage) -> list[tuple[str, str]]:
+    """Returns the experiments of a comparison, that of the best and that of the candidate for each of its looks."""
+    return [(stage["best_arm"], stage["arm"]), *((best, own) for best, own in stage.get("more", []))]
+
+
+def arms_of(stage: Stage) -> list[str]:
+    """Returns every experiment of a comparison."""
+    return [id for pair in pairs_of(stage) for id in pair]
+
+
+def most_pairs(campaign: Record) -> int:
+    """Returns the pairs that a comparison of a campaign may have."""
+    return max(int(campaign["replicates"]), int(campaign["max_pairs"] or 0))
 
 
 def best_ref(campaign: Record) -> str:
@@ -115,6 +134,11 @@ class CampaignRecords:
         """Returns the folder in which a candidate is edited, whether it is there or not."""
         found = campaign or self._campaigns.get(candidate["campaign"])
         return self._lab.root / PLACE / str(found["name"]) / candidate.id
+
+    def measured_folder(self, campaign: Record, commit: str, candidate: Record | None = None) -> Path:
+        """Returns the worktree in which a commit is measured, which nobody edits: of the best, or of a candidate."""
+        first = "best" if candidate is None else candidate.id
+        return self._lab.root / PLACE / str(campaign["name"]) / f"{first}-{commit[:12]}"
 
     def scope(self, campaign: Record) -> Scope:
         """Returns what candidates of a campaign may change: what the methodology protects is protected here too."""

@@ -229,6 +229,32 @@ class Repository:
         self._run([*add, *(["--detach"] if short is None else []), str(folder), short or commit], self.top)
         write_atomic(mark, b"")
 
+    def ensure_whole(self, folder: Path, commit: str) -> None:
+        """Makes a detached worktree that holds a commit and nothing else; one that was edited is put aside.
+
+        Raises:
+            Conflict: for a folder that is no worktree of this repository.
+        """
+        self.ensure_worktree(folder, commit=commit, branch=None)
+        if self._holds(folder, commit):
+            return
+        aside = next(
+            one for n in range(1, 10_000) if not os.path.lexists(one := folder.with_name(f"{folder.name}.{n}"))
+        )
+        self._run(["worktree", "move", "--force", "--force", str(folder), str(aside)], self.top)
+        self.ensure_worktree(folder, commit=commit, branch=None)
+
+    def _holds(self, folder: Path, commit: str) -> bool:
+        """Returns whether a worktree is as a commit, whatever the flags of its own index hide."""
+        self.check_worktree(folder)
+        if self.branch_of(folder) is not None or self.commit_of("HEAD", folder) != commit:
+            return False
+        with TemporaryDirectory(prefix="perpetual-campaign-") as place:
+            env = {"GIT_INDEX_FILE": os.path.join(place, "index")}
+            self._run(["read-tree", commit], folder, env=env)
+            words = ["status", "--porcelain", "-z", "--untracked-files=all"]
+            return not self._run(words, folder, env=env).stdout
+
     def check_worktree(self, folder: Path) -> None:
         """Raises Conflict for a folder that is no worktree of this repository, whatever its `.git` says."""
         found = linked_worktree(folder)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from perpetual.api import line
 from perpetual.toolkit.units import counted
 from perpetual_campaign.campaigns import LIVE, Campaigns, Stage, archive_ref, best_ref, candidate_ref
+from perpetual_campaign.records import arms_of, most_pairs
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -37,6 +38,7 @@ def campaign(lab: Lab, name: str) -> Campaign:
         "edit": [*found["edit"]],
         "protect": [*found["protect"]],
         "replicates": found["replicates"],
+        "max_pairs": most_pairs(found),
         "max_candidates": found["max_candidates"],
         "worst_case_run_hours": known.worst_case(found),
         "items": [_candidate(lab, known, found, one) for one in known.of(found)[::-1]],
@@ -116,7 +118,7 @@ def _candidate(lab: Lab, known: Campaigns, campaign: Record, found: Record) -> C
 
 def _comparison(lab: Lab, stage: Stage) -> Comparison:
     claim = lab.hypotheses.get(stage["hypothesis"])
-    arms = [lab.experiments.get(id) for id in (stage["best_arm"], stage["arm"])]
+    arms = [lab.experiments.get(id) for id in arms_of(stage)]
     runs = lab.runs.named([arm.id for arm in arms])
     effect = claim.effect or {}
     return {
@@ -126,6 +128,7 @@ def _comparison(lab: Lab, stage: Stage) -> Comparison:
         "commit": stage["commit"],
         "best_arm": stage["best_arm"],
         "arm": stage["arm"],
+        "more": [id for pair in stage.get("more", []) for id in pair],
         "hypothesis": claim.id,
         "status": claim.status,
         "confidence": claim.confidence,
@@ -143,7 +146,7 @@ def _waits_for(lab: Lab, found: Record) -> str | None:
     if found["state"] not in ("trial", "confirmation"):
         return None
     stage = found["stages"][-1]
-    proposed = [id for id in (stage["best_arm"], stage["arm"]) if lab.experiments.get(id).status == "proposed"]
+    proposed = [id for id in arms_of(stage) if lab.experiments.get(id).status == "proposed"]
     return f"a person approves {' and '.join(proposed)}" if proposed else None
 
 
@@ -161,7 +164,8 @@ def text_of_campaign(found: Campaign) -> str:
         f"{line(found['name'])} ({found['state']}): {deed} {line(found['metric'])} of {line(found['command'])}",
         f"  candidates may change {line(', '.join(found['edit']))}",
         f"  best {found['best'][:12]} on {found['branch']}, begun at {found['base'][:12]}",
-        f"  {hours}; a comparison takes {found['replicates']} pairs, at most {found['worst_case_run_hours']:.3g}",
+        f"  {hours}; a look takes {found['replicates']} pairs of at most {found['max_pairs']}, "
+        f"{found['worst_case_run_hours']:.3g} run-hours at most",
         f"  {found['sentence']}",
     ])  # fmt: skip
 

@@ -118,6 +118,45 @@ def test_a_candidate_of_an_older_best_is_measured_against_the_new_one(lab: Lab) 
 
 
 @pytest.mark.slow
+def test_what_was_submitted_is_measured_whatever_is_edited_since(lab: Lab) -> None:
+    campaigns = started(lab)
+    made = edited(campaigns, "GAIN = 0.2\n")
+    campaigns.submit(made.id)
+    folder = campaigns.worktree(made)
+    (folder / "model.py").write_text("GAIN = 5.0\n")
+    best = next(one for one in folder.parent.glob("best-*") if one.is_dir())
+    git(best, "update-index", "--skip-worktree", "model.py")
+    (best / "model.py").write_text("GAIN = -5.0\n")
+    assert settled(lab, made.id)["state"] == "kept"
+    losses = [run.metrics["loss"] for run in lab.runs.list().items]
+    assert all(0.7 < float(str(loss)) < 1.1 for loss in losses), losses
+    assert (folder / "model.py").read_text() == "GAIN = 5.0\n", "what was edited since is still there"
+    assert best.with_name(f"{best.name}.1").is_dir(), "so is what was done to the worktree of the best"
+
+
+@pytest.mark.slow
+def test_an_open_comparison_has_further_pairs_until_it_is_decided(lab: Lab) -> None:
+    campaigns = started(lab, replicates=2, max_pairs=12, mde=None)
+    kept = tried(lab, "GAIN = 0.02\n", "a gain of two standard deviations")
+    assert kept["state"] == "kept", kept.fields
+    shown = campaign(lab, "demo")["items"][0]
+    assert any(one["more"] for one in shown["comparisons"])
+    for one in shown["comparisons"]:
+        assert one["runs"] == one["runs_over"] == 2 * (2 + len(one["more"]))
+        arms = [[one["best_arm"], *one["more"][::2]], [one["arm"], *one["more"][1::2]]]
+        seeds = [[run.seed for id in arm for run in lab.runs.named([id])] for arm in arms]
+        assert sorted(seeds[0], key=str) == sorted(seeds[1], key=str), "in pairs"
+        assert len({*seeds[0]}) == len(seeds[0]), "each pair on a seed of its own"
+    assert campaigns.hours_left(campaigns.named("demo")) is None
+
+    lost = tried(lab, "GAIN = 0.01\n", "a loss of one standard deviation")
+    assert lost["outcome"] == "undecided"
+    assert "12 pairs would hardly be enough" in lost["reason"]
+    assert len(lost["stages"]) == 1
+    assert "4 runs" in lab.memory.read(lost["note"], exposed_only=False)
+
+
+@pytest.mark.slow
 def test_two_at_once_that_both_help_are_both_kept_one_on_the_other(lab: Lab) -> None:
     (lab.root / "model.py").write_text(apart(0.0, 0.0))
     git(lab.root, "commit", "-q", "-a", "-m", "two settings")
@@ -235,7 +274,7 @@ def test_a_campaign_of_noise_keeps_almost_nothing(lab: Lab) -> None:
     One is kept with a chance of at most alpha = 0.05, so at most one of them on average. The bound here is one: by the
     rule 'keep what measures better once' about half of them would be kept.
     """
-    campaigns = started(lab, replicates=3, mde=None)
+    campaigns = started(lab, replicates=3, max_pairs=6, mde=None)
     made = [edited(campaigns, f"GAIN = 0.0\n# idea {n}\n", f"idea {n}") for n in range(20)]
     for one in made:
         campaigns.submit(one.id)

@@ -182,7 +182,8 @@ def test_an_agents_candidate_waits_for_a_person(as_agent: Lab) -> None:
     assert problem.value.code == "tried_before"
     arms = [as_agent.experiments.get(id) for id in ("e1", "e2")]
     assert [arm.resources.worktree for arm in arms] == [
-        f".perpetual/campaigns/demo/best-{one['base'][:12]}", f".perpetual/campaigns/demo/{one.id}",
+        f".perpetual/campaigns/demo/best-{one['base'][:12]}",
+        f".perpetual/campaigns/demo/{one.id}-{one['commit'][:12]}",
     ]  # fmt: skip
     assert arms[1].design.paired
     assert (arms[1].design.changes, arms[1].resources.isolate) == ("code", True)
