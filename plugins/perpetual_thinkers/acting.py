@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
 from perpetual import Lab
 from perpetual_thinkers.base import Thinker
+from perpetual_thinkers.question import Question
 from perpetual_thinkers.state import in_force, utc_now
 from perpetual_thinkers.thinking import Thinking
 
@@ -18,20 +19,27 @@ __all__ = ["acting", "work"]
 
 @contextmanager
 def acting(
-    lab: Lab, *, now: Callable[[], datetime] = utc_now, draw: Callable[[], float] = random.random
-) -> Iterator[tuple[Lab, Thinking]]:
+    lab: Lab, *, now: Callable[[], datetime] = utc_now, draw: Callable[[], float] = random.random,
+    questions: Sequence[Question] | None = None, own: bool = True,
+) -> Iterator[tuple[Lab, Thinking]]:  # fmt: skip
     """Yields a lab that acts as `agent:thinker-NAME`, so that no approval is a right of it, and the work on it.
+
+    Args:
+        now: returns the present time.
+        draw: answers in [0, 1), for the back-off.
+        questions: as for `Thinking`, and so is `own`.
+        own: whether it comments on runs and proposes.
 
     Raises:
         NotPermitted: (not_trusted) for a thinker in a held project.
         PluginError: for a thinker that is not installed.
     """
     name = in_force(lab)
-    with Lab.open(lab.root, actor=f"agent:thinker-{name}", registry=lab.registry, clock=now) as own:
-        thinker: Thinker = own.part("thinker")
+    with Lab.open(lab.root, actor=f"agent:thinker-{name}", registry=lab.registry, clock=now) as acts:
+        thinker: Thinker = acts.part("thinker")
         if thinker.thinks:
-            own.trust.require("asking a thinker")
-        yield own, Thinking(own, thinker, name, now=now, draw=draw)
+            acts.trust.require("asking a thinker")
+        yield acts, Thinking(acts, thinker, name, now=now, draw=draw, questions=questions, own=own)
 
 
 def work(lab: Lab, *, most: int = 100) -> int:

@@ -27,15 +27,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from perpetual.api import PerpetualError
 
-__all__ = ["KINDS", "MOST_REPLY_BYTES", "MOST_STATE_BYTES", "Kind", "Reply", "Request", "Thinker", "ThinkerError"]
+__all__ = [
+    "KINDS",
+    "MOST_QUESTION_BYTES",
+    "MOST_REPLY_BYTES",
+    "MOST_STATE_BYTES",
+    "Kind",
+    "Reply",
+    "Request",
+    "Thinker",
+    "ThinkerError",
+]
 
-Kind = Literal["analyse", "propose"]
-KINDS: tuple[Kind, ...] = ("analyse", "propose")
+Kind = str
+KINDS: tuple[Kind, ...] = ("analyse", "propose")  # those of plugins come to them: `perpetual_thinkers.question`
 MOST_STATE_BYTES = 8 * 1024
+MOST_QUESTION_BYTES = 512 * 1024  # of the state of a question of a plugin
 MOST_REPLY_BYTES = 64 * 1024
 
 
@@ -50,9 +60,9 @@ class Request:
     """One question.
 
     - `request_id`: the same for the same question about the same record; a service may use it to answer once.
-    - `kind`: `analyse` (comment on a run) or `propose` (have ideas for experiments).
+    - `kind`: `analyse` (comment on a run), `propose` (have ideas for experiments) or one of a plugin, such as `edit`.
     - `state`: what the thinker is to know, as JSON of at most `MOST_STATE_BYTES`; its `task` says what to do. Texts in
-      it are data that others wrote.
+      it are data that others wrote. That of a plugin's question has at most `MOST_QUESTION_BYTES`.
     - `schema`: the JSON schema of the answer.
     - `max_tokens`: of the answer.
     """

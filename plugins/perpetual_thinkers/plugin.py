@@ -7,10 +7,15 @@ from perpetual.api import EventKind, Field, Option, Provider, RecordKind, Slot, 
 
 @hookimpl
 def perpetual_slots() -> list[Slot]:
-    """Brings `thinker`: a model, or a program that drives one; `none` where nothing is chosen."""
+    """Brings `thinker`, a model or a program that drives one, and `question`, what plugins ask it.
+
+    The thinker `none` serves where nothing is chosen.
+    """
     suite = Suite("perpetual_thinkers.testing:ThinkerContract", fixture="thinker")
     return [Slot("thinker", "perpetual_thinkers", "thinker", "perpetual_thinkers.base:Thinker", "one", default="none",
-                 suite=suite)]  # fmt: skip
+                 suite=suite),
+            Slot("question", "perpetual_questions", "question to the thinker", "perpetual_thinkers.question:Question",
+                 suite=Suite("perpetual_thinkers.testing.questions:QuestionContract", fixture="question"))]  # fmt: skip
 
 
 @hookimpl
@@ -82,8 +87,8 @@ def perpetual_kinds() -> list[RecordKind | EventKind]:
     """Brings thoughts, the raw replies, the state of the breaker, and their events."""
     thought = {
         "request_id": Field("str", "SHA-256 of what is asked, about what, and of the ledger's head.", required=True),
-        "kind_of_question": Field("str", "analyse or propose.", required=True),
-        "subject": Field("str", "The run, or `project`.", required=True),
+        "kind_of_question": Field("str", "analyse, propose, or that of a plugin.", required=True),
+        "subject": Field("str", "The run, `project`, or what a plugin asks about.", required=True),
         "thinker": Field("str", "The thinker's name.", required=True),
         "state": Field("str", "asking, answered, used, refused, failed or dropped.", required=True),
         "attempts": Field("int", "Calls that were made for it.", required=True),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perpetual_thinkers.base import Kind, Request
-from perpetual_thinkers.requests import schema_of
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -57,10 +57,9 @@ class Thought:
     outcome: dict[str, object]
     created_at: str
 
-    @property
-    def request(self) -> Request:
+    def request(self, schema: Mapping[str, object]) -> Request:
         """Returns the question, the same after any restart."""
-        return Request(self.request_id, self.kind, self.asked, schema_of(self.kind), self.max_tokens)
+        return Request(self.request_id, self.kind, self.asked, schema, self.max_tokens)
 
 
 def thought_of(record: Record) -> Thought:

@@ -72,10 +72,15 @@ def _no_constant(name: str) -> object:
 
 
 def _depth(text: str) -> int:
-    """Returns how deep brackets go; those inside texts count too, which only makes it stricter."""
+    """Returns how deep brackets go, those inside texts left out: code has any number of them."""
     depth = most = 0
+    quoted = escaped = False
     for character in text:
-        if character in "[{":
+        if quoted:
+            escaped, quoted = character == "\\" and not escaped, character != '"' or escaped
+        elif character == '"':
+            quoted = True
+        elif character in "[{":
             depth += 1
             most = max(most, depth)
         elif character in "]}":

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from perpetual.toolkit.fence import neutralise
 from perpetual.toolkit.untrusted import seal
-from perpetual_thinkers.base import MOST_STATE_BYTES, Kind, Request
+from perpetual_thinkers.base import KINDS, MOST_STATE_BYTES, Kind, Request
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -115,7 +115,9 @@ def again(request: Request, problem: str) -> Request:
     """Returns the question once more, with what was wrong with the answer."""
     state = {**json.loads(request.state), "previous_answer_was_refused": neutralise(problem, _LONG)}
     id = sha256(f"{request.request_id}:again".encode()).hexdigest()
-    return Request(id, request.kind, _fitted(state, ("ideas", "experiments")), request.schema, request.max_tokens)
+    own = request.kind in KINDS  # that of a plugin holds texts of many lines, and is as long as it may be already
+    text = _fitted(state, ("ideas", "experiments")) if own else json.dumps(state, ensure_ascii=False)
+    return Request(id, request.kind, text, request.schema, request.max_tokens)
 
 
 def about_run(lab: Lab, run: Run, *, head: str, max_tokens: int) -> Request:

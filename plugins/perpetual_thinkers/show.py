@@ -25,7 +25,12 @@ def line_of(thought: Thought) -> ThoughtLine:
     """Returns a thought in short."""
     outcome = thought.outcome
     proposals = outcome.get("proposals")
-    made = [outcome.get("note"), outcome.get("evidence"), *(proposals if isinstance(proposals, list) else [])]
+    made = [
+        outcome.get("note"),
+        outcome.get("evidence"),
+        outcome.get("candidate"),
+        *(proposals if isinstance(proposals, list) else []),
+    ]
     problem = outcome.get("note_problem")
     return {
         "id": thought.id, "kind": thought.kind, "subject": thought.subject, "thinker": thought.thinker,

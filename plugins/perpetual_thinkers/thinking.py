@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from perpetual.api import PerpetualError, TransientError
 from perpetual.toolkit.fence import neutralise
 from perpetual.toolkit.lock import FileLock
 from perpetual_thinkers import applying, caps
-from perpetual_thinkers.base import MOST_REPLY_BYTES, Reply, Request, Thinker, ThinkerError
+from perpetual_thinkers.base import KINDS, MOST_REPLY_BYTES, Reply, Request, Thinker, ThinkerError
 from perpetual_thinkers.breaker import Breaker
 from perpetual_thinkers.records import (
     ANSWERED,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Run
     from perpetual.slots.service import StopSignal
+    from perpetual_thinkers.question import Question
 
 __all__ = ["Thinking"]
 
@@ -62,17 +63,22 @@ class Thinking:
         name: the thinker's, as records carry it.
         now: returns the present time.
         draw: answers in [0, 1), for the back-off.
+        questions: of plugins, which are asked too; None asks those that are installed.
+        own: whether it comments on runs and proposes.
     """
 
     def __init__(
         self, lab: Lab, thinker: Thinker, name: str, *, now: Callable[[], datetime] = utc_now,
-        draw: Callable[[], float] = random.random,
+        draw: Callable[[], float] = random.random, questions: Sequence[Question] | None = None, own: bool = True,
     ) -> None:  # fmt: skip
         self._lab, self._thinker, self._name, self._now = lab, thinker, name, now
         self._breaker = Breaker(lab, name, draw)
         self._options = lab.options("thinkers")
         self._lock = FileLock(lab.root / ".perpetual" / "thinkers.lock")
         self._idle_head = ""  # the head at which there was nothing to propose
+        found = [part for _, part in lab.parts("question")] if questions is None else questions
+        self._questions: dict[str, Question] = {one.kind: one for one in found if one.kind not in KINDS}
+        self._kinds = (*KINDS, *self._questions) if own else (*self._questions,)
         thinker.open(lab.root)
 
     def step(self, stop: StopSignal) -> bool:
@@ -81,8 +87,9 @@ class Thinking:
             return False
         try:
             for thought in thoughts(self._lab, state=ANSWERED):
-                self._take(thought)
-                return True
+                if thought.kind in self._kinds:
+                    self._take(thought)
+                    return True
             if self.waits_until() is not None:
                 return False
             chosen = self._next()
@@ -107,21 +114,32 @@ class Thinking:
     def _next(self) -> Thought | None:
         """Returns the question to ask now: one that has no answer yet, else a new one."""
         for thought in sorted(thoughts(self._lab, state=ASKING), key=lambda one: one.attempts):
+            if thought.kind not in self._kinds:
+                continue
             if thought.attempts >= _MOST_ATTEMPTS:
                 self._change(thought, state=FAILED, reason=f"no answer after {thought.attempts} calls")
             elif not thought.asked:
                 self._change(thought, state=DROPPED, reason="its question stayed in the project that it came from")
             elif thought.kind == "propose" and not self._may_propose():
                 self._change(thought, state=DROPPED, reason="there is no need of proposals any longer")
+            elif thought.kind in self._questions and (why := self._questions[thought.kind].closed(self._lab, thought)):
+                self._change(thought, state=DROPPED, reason=neutralise(why, _LONGEST_ERROR))
             elif thought.thinker == self._name:
                 return thought
         methodology = self._lab.config.methodology
-        if self._options["analyse"] and methodology["auto_analyze"]:
+        if "analyse" in self._kinds and self._options["analyse"] and methodology["auto_analyze"]:
             run = self._run_to_analyse()
             if run is not None:
                 return self._new(about_run(self._lab, run, head=ledger_head(self._lab), max_tokens=self._most()),
                                  run.id)  # fmt: skip
-        return self._for_proposals()
+        for question in self._questions.values():
+            asked = question.new(self._lab, thinker=self._name)
+            if asked is not None:
+                return self._new(*asked)
+        return self._for_proposals() if "propose" in self._kinds else None
+
+    def _schema(self, kind: str) -> Mapping[str, object]:
+        return self._questions[kind].schema() if kind in self._questions else schema_of(kind)
 
     def _most(self) -> int:
         return int(str(self._options["max_tokens"]))
@@ -179,7 +197,8 @@ class Thinking:
 
     def _ask(self, thought: Thought, stop: StopSignal) -> bool:
         """Asks, and stores the reply; returns whether anything was asked."""
-        request = thought.request if thought.problem is None else again(thought.request, thought.problem)
+        request = thought.request(self._schema(thought.kind))
+        request = request if thought.problem is None else again(request, thought.problem)
         day, attempt = caps.day_of(self._now()), thought.attempts + 1
         key = f"thinker:{request.request_id}:{attempt}"
         booked = caps.worst_case(self._lab, request, day)
@@ -251,17 +270,24 @@ class Thinking:
 
     def _use(self, thought: Thought) -> None:
         """Does what the last reply says, or asks once more, or leaves it to the rules."""
-        replies = replies_to(self._lab, thought)
+        replies, question = replies_to(self._lab, thought), self._questions.get(thought.kind)
         last = replies[-1]
         try:
-            answer = answer_of(str(last["text"]), schema_of(thought.kind))
-            applying.check(self._lab, thought, answer)
+            answer = answer_of(str(last["text"]), self._schema(thought.kind))
+            if question is not None:
+                question.check(self._lab, thought, answer)
+            else:
+                applying.check(self._lab, thought, answer)
         except BadReply as problem:
             if thought.problem is None:
                 self._change(thought, state=ASKING, problem=str(problem))
             else:
                 self._change(thought, state=REFUSED, reason=str(problem))
                 self._breaker.failed(f"two answers that did not fit: {problem}", self._now())
+            return
+        if question is not None:
+            self._change(thought, state=USED, outcome={**question.use(self._lab, thought, answer)})
+            self._breaker.succeeded(self._now())
             return
         outcome = applying.write_note(self._lab, thought, answer, model=str(last["model"] or ""))
         with self._lab.together():
