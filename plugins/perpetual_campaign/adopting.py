@@ -27,7 +27,7 @@ def adopt(
     lab: Lab, source: str, *, name: str | None = None, command: str | None = None, edit: Sequence[str] = (),
     protect: Sequence[str] = (), mde: float | None = None, metric: str | None = None, direction: str | None = None,
     replicates: int = REPLICATES, max_pairs: int | None = None, budget_run_hours: float | None = None,
-    max_candidates: int | None = None, wall_s: float | None = None, gpus: int = 0,
+    max_candidates: int | None = None, wall_s: float | None = None, gpus: int = 0, thinker: int = 0,
 ) -> Record:  # fmt: skip
     """Takes the table of an autoresearch loop over, and starts a campaign at the commit of its best row.
 
@@ -61,6 +61,7 @@ def adopt(
         name or _slug(lab.root.name), command=command or _command(folder), metric=measured, direction=better,
         edit=edit or (_PROGRAM,), protect=[*protect, *_PROTECTED], mde=mde, replicates=replicates, max_pairs=max_pairs,
         budget_run_hours=budget_run_hours, max_candidates=max_candidates, wall_s=wall_s, gpus=gpus, base=commit,
+        thinker=thinker,
     )  # fmt: skip
 
 

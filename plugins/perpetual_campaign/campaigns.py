@@ -26,26 +26,22 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perpetual.api import Conflict, Refused, UsageError, line
-from perpetual.toolkit.units import finite, iso, posix_of
-from perpetual_campaign.progress import Progress
+from perpetual.toolkit.units import finite
+from perpetual_campaign.by_thinker import ByThinker
 from perpetual_campaign.records import (
     CAMPAIGN,
     CANDIDATE,
     LIVE,
-    MEASURED,
     REPLICATES,
     Stage,
     archive_ref,
     best_ref,
     candidate_ref,
-    shown_state,
 )
-from perpetual_campaign.scope import check, checked_patterns
+from perpetual_campaign.scope import checked_patterns
 
 if TYPE_CHECKING:
     from perpetual.api import Record
@@ -67,17 +63,16 @@ _LOOKS = 4  # at a comparison by default
 _LONGEST_IDEA = 200
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?\Z")
 _IS_ID = re.compile(r"c\d+\Z")  # names a candidate
-_FORGIVEN = ("failed", "expired", "dropped", "stuck")  # outcomes after which the same difference may be tried again
 
 
-class Campaigns(Progress):
+class Campaigns(ByThinker):
     """The campaigns of a lab."""
 
     def new(
         self, name: str, *, command: str, metric: str, direction: str, edit: Sequence[str], mde: float | None = None,
         protect: Sequence[str] = (), replicates: int = REPLICATES, max_pairs: int | None = None,
         budget_run_hours: float | None = None, max_candidates: int | None = None, wall_s: float | None = None,
-        gpus: int = 0, base: str | None = None,
+        gpus: int = 0, base: str | None = None, thinker: int = 0,
     ) -> Record:  # fmt: skip
         """Starts a campaign at a commit, by default the one that is checked out; its branch is made, and nothing else.
 
@@ -103,6 +98,7 @@ class Campaigns(Progress):
         for value, flag in ((mde, "--mde"), (budget_run_hours, "--budget-run-hours"), (wall_s, "--wall")):
             if value is not None:
                 finite(value, flag, above=0.0)
+        self.check_thinker(thinker, max_candidates)
         edits = checked_patterns(edit, "--edit")
         if not edits:
             raise UsageError("a campaign needs the files that candidates may change", hint="--edit train.py")
@@ -126,10 +122,13 @@ class Campaigns(Progress):
                 protect=checked_patterns(protect, "--protect"), replicates=replicates, max_pairs=most,
                 max_candidates=max_candidates, budget_run_hours=budget_run_hours, wall_s=wall_s, gpus=gpus,
                 base=found, base_branch=branch, best=found, state="open",
+                thinker=thinker,
             )  # fmt: skip
             with self._rehearsed():
                 self._hypothesis(made, None, "rehearsal", None)  # a metric that can be none is refused here
             self.git.move(ref, found, None)
+            if thinker:
+                made = self._campaigns.update(made.id, thinker_mark=self._thinker_mark(made))
         return made
 
     @contextmanager
@@ -155,11 +154,7 @@ class Campaigns(Progress):
             if most is not None and have >= most:
                 raise Refused(f"{name} has had {have} candidates, of at most {most}",
                               hint=f"perpetual campaign finalize {name}", code="max_candidates")  # fmt: skip
-            made = self._candidates.add(
-                campaign=campaign.id, idea=text[:_LONGEST_IDEA], state="new", base=campaign["best"], round=0, stages=[],
-                expires_at=iso(datetime.now(UTC) + timedelta(hours=self._number("edit_hours"))),
-            )  # fmt: skip
-            return self._laid(campaign, made)
+            return self._made(campaign, text[:_LONGEST_IDEA])
 
     def submit(self, id: str) -> Record:
         """Holds a candidate's difference against its campaign, commits it on its branch and proposes its runs.
@@ -177,64 +172,4 @@ class Campaigns(Progress):
         campaign = self._campaigns.get(candidate["campaign"])
         self._check_open(campaign)
         with self._locked():
-            campaign, candidate = self._campaigns.get(campaign.id), self._candidates.get(candidate.id)
-            if candidate["state"] == "new":
-                candidate = self._laid(campaign, candidate)
-            if candidate["state"] not in ("editing", *MEASURED):
-                another = f'perpetual campaign candidate {campaign["name"]} "IDEA" makes another'
-                raise Conflict(f"{candidate.id} is {shown_state(candidate)}", hint=another)
-            if candidate["state"] in MEASURED and not self._is_left_behind(campaign, candidate):
-                return self._approved(campaign, candidate)
-            folder = self._edited_folder(campaign, candidate)
-            best = str(campaign["best"])
-            base = candidate["base"]
-            if base != best and self.git.is_ancestor(best, candidate_ref(campaign, candidate)):
-                base = best  # its author has put it on the new best
-            files = check(self.git.changed(folder, base), self.scope(campaign), self.git.below)
-            self._check_budget(campaign)
-            now = iso(datetime.now(UTC))
-            message = f"{candidate['idea']}\n"
-            commit = self.git.commit_all(folder, message, self._lab.actor, int(posix_of(now)))
-            prefix = f"{self.git.below}/" if self.git.below else ""
-            if {*self.git.names(base, commit)} - {prefix + path for path in files}:
-                raise Refused(f"{folder} was edited while it was submitted", hint="submit it again", code="edited")
-            patch = self.git.patch_id(base, commit)
-            self._check_new(campaign, candidate, patch)
-            mark = None if self._lab.settings.withholds else self._mark(campaign, candidate, patch)
-            if base != best:
-                commit, base = self._put_on_best(campaign, candidate, base, commit, now), best
-            candidate = self._change(
-                candidate, base=base, commit=commit, patch=patch, files=files, submitted_at=now, mark=mark
-            )
-            candidate = self._measured(campaign, candidate, "trial", base, commit)
-            return self._approved(campaign, candidate)
-
-    def _edited_folder(self, campaign: Record, candidate: Record) -> Path:
-        """Returns a candidate's worktree; raises Conflict unless it is one, on its branch, which builds on its base."""
-        folder, ref = self.worktree(candidate, campaign), candidate_ref(campaign, candidate)
-        if not (folder / ".git").exists():
-            raise Conflict(f"the worktree of {candidate.id} is gone", hint=f"perpetual campaign drop {candidate.id}")
-        self.git.check_worktree(folder)
-        if self.git.branch_of(folder) != ref:
-            short = ref.removeprefix("refs/heads/")
-            raise Conflict(f"{folder} is on another branch", hint=f"git -C {folder} switch {short}")
-        if not self.git.is_ancestor(candidate["base"], ref):
-            base = candidate["base"][:12]
-            raise Conflict(f"{candidate.id} does not build on {base} any more", hint=f"git -C {folder} rebase {base}")
-        return folder
-
-    def _check_new(self, campaign: Record, candidate: Record, patch: str) -> None:
-        for other in self.of(campaign):
-            if other.id == candidate.id or other["patch"] != patch or other["outcome"] in _FORGIVEN:
-                continue
-            came = f": {line(other['reason'])}" if other["reason"] else ""
-            raise Refused(f"{other.id} tried the same difference, and is {shown_state(other)}{came}",
-                          hint=f"perpetual campaign show {other.id}", code="tried_before")  # fmt: skip
-
-    def _check_budget(self, campaign: Record) -> None:
-        if (left := self.hours_left(campaign)) is not None and self.worst_case(campaign) > left:
-            raise Refused(
-                f"a trial takes at most {self.worst_case(campaign):.3g} run-hours, and {campaign['name']} has "
-                f"{max(0.0, left):.3g} left of {campaign['budget_run_hours']:.3g}",
-                hint="a lower --wall makes the worst case smaller, in a new campaign", code="budget",
-            )  # fmt: skip
+            return self._submitted(self._campaigns.get(campaign.id), self._candidates.get(candidate.id))

@@ -33,6 +33,8 @@ def _limits(command: _Command) -> _Command:
                      help="Pairs of a comparison at most; it has more looks while it is open.  [default: 4 looks]"),
         click.option("--budget-run-hours", type=float, metavar="H", help="Run-hours of the whole campaign at most."),
         click.option("--max-candidates", type=int, metavar="N", help="Candidates at most."),
+        click.option("--thinker", type=click.IntRange(0), default=0, metavar="N",
+                     help="Candidates that the project's thinker edits at once; their runs need no further approval."),
         click.option("--wall", metavar="TIME", help="When a run is ended; by default as the methodology says."),
         click.option("--gpus", type=click.IntRange(0), default=0, metavar="N", help="GPUs of a run."),
     )):  # fmt: skip
@@ -66,7 +68,8 @@ def campaign(ctx: click.Context, cli: CliContext) -> None:
 def new(
     cli: CliContext, name: str, command: str, metric: str, direction: str, base: str | None, edit: tuple[str, ...],
     protect: tuple[str, ...], mde: float | None, replicates: int | None, max_pairs: int | None,
-    budget_run_hours: float | None, max_candidates: int | None, wall: str | None, gpus: int,
+    budget_run_hours: float | None, max_candidates: int | None, thinker: int, wall: str | None,
+    gpus: int,
 ) -> None:  # fmt: skip
     """Start a campaign: what measures, what counts, and what candidates may change."""
     from perpetual_campaign.campaigns import REPLICATES, Campaigns
@@ -76,7 +79,7 @@ def new(
         replicates=REPLICATES if replicates is None else replicates, max_pairs=max_pairs,
         budget_run_hours=budget_run_hours, max_candidates=max_candidates,
         wall_s=None if wall is None else seconds_of(wall, "--wall"), gpus=gpus,
-        base=base,
+        base=base, thinker=thinker,
     )  # fmt: skip
     _show(cli, name)
 
@@ -93,7 +96,8 @@ def new(
 def adopt(
     cli: CliContext, source: str, name: str | None, command: str | None, metric: str | None, direction: str | None,
     edit: tuple[str, ...], protect: tuple[str, ...], mde: float | None, replicates: int | None,
-    max_pairs: int | None, budget_run_hours: float | None, max_candidates: int | None, wall: str | None, gpus: int,
+    max_pairs: int | None, budget_run_hours: float | None, max_candidates: int | None, thinker: int, wall: str | None,
+    gpus: int,
 ) -> None:  # fmt: skip
     """Go on with an autoresearch loop: take its table over, and start a campaign at its best commit.
 
@@ -113,7 +117,7 @@ def adopt(
         lab, source, name=name, command=command, edit=edit, protect=protect, mde=mde, metric=metric,
         direction=direction, replicates=REPLICATES if replicates is None else replicates, max_pairs=max_pairs,
         budget_run_hours=budget_run_hours, max_candidates=max_candidates,
-        wall_s=None if wall is None else seconds_of(wall, "--wall"), gpus=gpus,
+        wall_s=None if wall is None else seconds_of(wall, "--wall"), gpus=gpus, thinker=thinker,
     )  # fmt: skip
     _show(cli, str(made["name"]))
 
@@ -146,6 +150,32 @@ def submit(cli: CliContext, id: str) -> None:
 
     made = Campaigns(cli.lab).submit(id)
     _candidate(cli, made.id)
+
+
+@campaign.command()
+@click.argument("name", metavar="NAME")
+@click.option(
+    "--at-once",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Lets the thinker edit so many candidates at once from now on; 0 lets it edit none.",
+)
+@json_option
+@pass_cli
+def think(cli: CliContext, name: str, at_once: int | None) -> None:
+    """Ask the project's thinker for candidates now, as the daemon does while it turns.
+
+    The campaign needs a thinker: `--thinker N` of `campaign new`, or --at-once here. That lets what it edits run, under
+    the campaign's command, scope and limits. An edit out of scope is refused, whatever it says.
+    """
+    from perpetual_campaign.campaigns import Campaigns
+    from perpetual_campaign.thinking import think as asked
+
+    if at_once is not None:
+        Campaigns(cli.lab).set_thinker(name, at_once)
+    if at_once != 0:
+        asked(cli.lab, name)
+    _show(cli, name)
 
 
 @campaign.command()

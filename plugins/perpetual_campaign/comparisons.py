@@ -54,6 +54,11 @@ class Comparisons(CampaignRecords):
                 used += each * (sum(arm.design.replicates for arm in arms) - over)
         return float(budget) - used
 
+    def arms_of_best(self, campaign: Record, commit: str) -> list[str]:
+        """Returns the experiments of a campaign that measured a commit as the best."""
+        return [best for candidate in self.of(campaign) for stage in self._stages(candidate)
+                if stage["base"] == commit for best, _ in pairs_of(stage)]  # fmt: skip
+
     def hours(self, campaign: Record) -> float:
         """Returns the run-hours that a campaign's runs have used."""
         ids = [id for candidate in self.of(campaign) for stage in self._stages(candidate) for id in arms_of(stage)]
@@ -66,8 +71,15 @@ class Comparisons(CampaignRecords):
                  campaign["wall_s"], campaign["gpus"], candidate.id, patch]  # fmt: skip
         if campaign["max_pairs"] is not None:
             bound.append(campaign["max_pairs"])
-        text = json.dumps(bound, sort_keys=True, separators=(",", ":"))
-        return hmac.new(user_state.secret(), text.encode(), "sha256").hexdigest()
+        return _signed(bound)
+
+    def _thinker_mark(self, campaign: Record) -> str:
+        """Returns the mark by which this user has let a thinker edit for a campaign as it is."""
+        names = ("name", "command", "metric", "direction", "mde", "edit", "protect", "replicates", "max_pairs",
+                 "max_candidates", "budget_run_hours", "wall_s", "gpus", "thinker")  # fmt: skip
+        return _signed(
+            ["campaign-thinker", self._lab.config.project_id, campaign.id, *(campaign[one] for one in names)]
+        )
 
     def _is_let(self, campaign: Record, candidate: Record) -> bool:
         mark = candidate.fields.get("mark")
@@ -253,3 +265,8 @@ class Comparisons(CampaignRecords):
         body = line(claim.sentence or claim.statement)
         lines = [f"Perpetual-{name}: {line(text)}" for name, text in trailers.items() if text]
         return "\n".join([line(candidate["idea"]), "", body, "", *lines, ""])
+
+
+def _signed(bound: Sequence[object]) -> str:
+    text = json.dumps(bound, sort_keys=True, separators=(",", ":"))
+    return hmac.new(user_state.secret(), text.encode(), "sha256").hexdigest()

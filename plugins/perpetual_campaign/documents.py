@@ -38,8 +38,9 @@ class Candidate(TypedDict):
     """A candidate of a campaign.
 
     `state` is new, editing, trial, confirmation, keeping, kept, archiving or archived; `outcome` says how it came out
-    once it is over: kept, refuted, undecided, failed, stuck, expired or dropped. `worktree` is where it is edited, null
-    once that is gone. `e_value` is that of its present round. `waits_for` says what it needs of a person.
+    once it is over: kept, refuted, undecided, failed, stuck, expired, dropped or refused. `thinker` edits it, null for
+    one of a person or an agent. `worktree` is where it is edited, null once that is gone. `e_value` is that of its
+    present round. `waits_for` says what it needs of a person.
     """
 
     id: str
@@ -58,6 +59,7 @@ class Candidate(TypedDict):
     e_value: float | None
     note: str | None
     created_by: str
+    thinker: str | None
     expires_at: str
     waits_for: str | None
     next: str | None
@@ -90,7 +92,9 @@ class CampaignLine(TypedDict):
 class Campaign(CampaignLine):
     """A campaign with its candidates, the newest first; `worst_case_run_hours` is that of one look.
 
-    A look has `replicates` pairs of runs, and a comparison as many looks as it takes, `max_pairs` pairs at most.
+    `thinker` is how many candidates a thinker edits at once; `is_thinker_let` says whether a person of this machine has
+    let it. A look has `replicates` pairs of runs, and a comparison as many looks as it takes: `max_pairs` pairs at
+    most.
     """
 
     command: str
@@ -100,6 +104,8 @@ class Campaign(CampaignLine):
     replicates: int
     max_pairs: int
     max_candidates: int | None
+    thinker: int | None
+    is_thinker_let: bool
     worst_case_run_hours: float
     items: list[Candidate]
     sentence: str

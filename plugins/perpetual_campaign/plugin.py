@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perpetual.api import Field, Option, Provider, RecordKind, hookimpl
+from perpetual.api import EventKind, Field, Option, Provider, RecordKind, hookimpl
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -51,13 +51,16 @@ def perpetual_options() -> dict[str, Option]:
                             maximum=1_000_000_000),
         "max_rounds": Option("int", 3, "How often a candidate is measured anew because the best has moved.", minimum=1,
                              maximum=20),
+        "thinker_tokens": Option("int", 8000, "Tokens of a question to the thinker, files included, at most.",
+                                 minimum=500, maximum=150_000),
+        "edit_tokens": Option("int", 8000, "Tokens of a thinker's edit at most.", minimum=100, maximum=100_000),
         "edit_hours": Option("float", 72.0, "Hours after which a candidate that was not submitted ends.", minimum=0.01,
                              maximum=10_000.0),
     }  # fmt: skip
 
 
 @hookimpl
-def perpetual_kinds() -> list[RecordKind]:
+def perpetual_kinds() -> list[RecordKind | EventKind]:
     """Brings campaigns and their candidates."""
     return [
         RecordKind("campaign", {
@@ -78,13 +81,17 @@ def perpetual_kinds() -> list[RecordKind]:
             "base_branch": Field("str", "The branch that was checked out then."),
             "best": Field("str", "The commit of the best.", required=True),
             "state": Field("str", "open or closed.", required=True),
+            "thinker": Field("int", "Candidates that a thinker edits at once; null or 0 asks none."),
+            "thinker_mark": Field("str", "What shows that a person of this machine has let it.", private=True),
         }, indexes=("name", "state")),
         RecordKind("candidate", {
             "campaign": Field("str", "Its campaign.", required=True, references="campaign"),
             "idea": Field("str", "What it tries, in a line.", required=True),
             "state": Field("str", "new, editing, trial, confirmation, keeping, kept, archiving or archived.",
                            required=True),
-            "outcome": Field("str", "Once over: kept, refuted, undecided, failed, stuck, expired or dropped."),
+            "outcome": Field("str", "Once over: kept, refuted, undecided, failed, stuck, expired, dropped or refused."),
+            "thinker": Field("str", "The thinker that edits it."),
+            "edited_at": Field("str", "When the thinker's edit was taken over, UTC."),
             "reason": Field("str", "Why it is over."),
             "base": Field("str", "The best that it was made of.", required=True),
             "commit": Field("str", "What is measured."),
@@ -100,6 +107,16 @@ def perpetual_kinds() -> list[RecordKind]:
             "note": Field("str", "Path of the note about its failure."),
             "mark": Field("str", "What shows that a person of this machine has let it run.", private=True),
         }, indexes=("campaign", "state"), prefix="c"),
+        EventKind("edited", "subject: the candidate; payload: campaign"),
+    ]  # fmt: skip
+
+
+@hookimpl(optionalhook=True)
+def perpetual_questions() -> list[Provider]:
+    """Offers the question for an edit, which the thinker of a project is asked."""
+    return [
+        Provider("question", "edit", "perpetual_campaign.question:build", "an edit of code for a campaign",
+                 requires=(*_REQUIRES, "thinkers")),
     ]  # fmt: skip
 
 

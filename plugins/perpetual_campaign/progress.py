@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from perpetual.api import Conflict, PerpetualError, line
-from perpetual.toolkit.units import counted, iso, posix_of
-from perpetual_campaign.endings import Endings
+from perpetual.api import Conflict, PerpetualError, Refused, line
+from perpetual.toolkit.units import counted, iso
 from perpetual_campaign.looks import Look, Said, said_of
-from perpetual_campaign.records import ENDED, LIVE, arms_of, candidate_ref
-from perpetual_campaign.repository import Commit
+from perpetual_campaign.records import ENDED, LIVE, arms_of
+from perpetual_campaign.submission import Submissions
 
 if TYPE_CHECKING:
     from perpetual.api import Experiment, Hypothesis, Record, Run
@@ -21,7 +21,7 @@ __all__ = ["Progress"]
 _GONE = ("rejected", "expired")
 
 
-class Progress(Endings):
+class Progress(Submissions):
     """Takes candidates on as far as they go without waiting."""
 
     def advance(self) -> dict[str, str]:
@@ -53,7 +53,9 @@ class Progress(Endings):
         if state == "new":
             self._laid(campaign, candidate)
         elif state == "editing":
-            if iso(datetime.now(UTC)) >= candidate["expires_at"]:
+            if candidate["edited_at"] is not None:
+                self._submit_edited(campaign, candidate)
+            elif iso(datetime.now(UTC)) >= candidate["expires_at"]:
                 self._end(campaign, candidate, "expired", "it was not submitted in time")
         elif state == "keeping":
             self._keep(campaign, candidate)
@@ -62,6 +64,19 @@ class Progress(Endings):
         else:
             return self._judge(campaign, candidate)
         return None
+
+    def _submit_edited(self, campaign: Record, candidate: Record) -> None:
+        """Submits what a thinker has edited; what is refused ends, since no thinker is asked for it again."""
+        try:
+            self._submitted(campaign, candidate, let=self.is_thinker_let(campaign))
+        except Refused as problem:
+            self._end(campaign, candidate, "refused", f"{problem.code}: {problem.message}")
+        except Conflict as problem:
+            self._end(campaign, candidate, "stuck", problem.message)
+
+    @abstractmethod
+    def is_thinker_let(self, campaign: Record) -> bool:
+        """Returns whether a person of this machine has let a thinker edit for this campaign as it is."""
 
     def _judge(self, campaign: Record, candidate: Record) -> str | None:
         """Decides on the last comparison of a candidate once its runs are over; returns why it waits."""
@@ -133,38 +148,6 @@ class Progress(Endings):
             self._end(campaign, candidate, "stuck", problem.message)
             return None
         return self._started(campaign, self._measured(campaign, candidate, "trial", str(campaign["best"]), commit))
-
-    def _laid(self, campaign: Record, candidate: Record) -> Record:
-        """Makes branch and worktree of a new candidate."""
-        folder = self.worktree(candidate, campaign)
-        self.git.ensure_worktree(folder, commit=candidate["base"], branch=candidate_ref(campaign, candidate))
-        return self._change(candidate, state="editing")
-
-    def _is_left_behind(self, campaign: Record, candidate: Record) -> bool:
-        """Returns whether the best has moved since a candidate was submitted, and its worktree has edits since."""
-        folder = self.worktree(candidate, campaign)
-        is_moved = self._stages(candidate)[-1]["base"] != campaign["best"]
-        return is_moved and (folder / ".git").exists() and not self.git.is_clean(folder)
-
-    def _put_on_best(self, campaign: Record, candidate: Record, base: str, commit: str, at: str) -> str:
-        """Returns a candidate's commit on the best, to which its branch and its clean worktree then stand.
-
-        Raises:
-            Conflict: where it does not apply there, or the best has all of it.
-        """
-        best = str(campaign["best"])
-        tree = self.git.applied(base, commit, best)
-        if tree is None or tree == self.git.tree_of(best):
-            why = "it does not apply to the new best" if tree is None else "the new best has all of it"
-            raise Conflict(f"{candidate.id}: {why}", code="not_applied",
-                           hint=f"git -C {self.worktree(candidate, campaign)} rebase {best[:12]}")  # fmt: skip
-        message, when = f"{candidate['idea']}\n", int(posix_of(at))
-        made = self.git.write(Commit(tree, best, message, candidate.created_by, when))
-        folder = self.worktree(candidate, campaign)
-        self.git.ensure_worktree(folder, commit=commit, branch=candidate_ref(campaign, candidate))
-        self.git.check_worktree(folder)
-        self.git.reset_worktree(folder, made)
-        return made
 
 
 def _lacking(runs: Sequence[Run], metric: str) -> list[Run]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
 from perpetual.api import Conflict, NotFound, line, unknown
 from perpetual.toolkit.confined import make_folder
 from perpetual.toolkit.lock import FileLock
+from perpetual_campaign.objects import listed
 from perpetual_campaign.repository import Repository
 from perpetual_campaign.scope import Scope
 
@@ -140,6 +141,10 @@ class CampaignRecords:
         first = "best" if candidate is None else candidate.id
         return self._lab.root / PLACE / str(campaign["name"]) / f"{first}-{commit[:12]}"
 
+    def paths(self, commit: str) -> set[str]:
+        """Returns the files of a commit, from the top of the repository."""
+        return {one.path for one in listed(self.git, commit)}
+
     def scope(self, campaign: Record) -> Scope:
         """Returns what candidates of a campaign may change: what the methodology protects is protected here too."""
         protected = [str(one) for one in self._lab.config.methodology["protected_paths"]]
@@ -168,7 +173,7 @@ class CampaignRecords:
     def _locked(self) -> Iterator[None]:
         lock = self._lock()
         if not lock.acquire(timeout_s=_LOCK_S):
-            raise Conflict("another process works on the campaigns of this project", hint="try again")
+            raise Conflict("another process works on the campaigns of this project", hint="try again", code="locked")
         try:
             yield
         finally:

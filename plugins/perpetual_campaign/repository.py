@@ -100,6 +100,17 @@ class Repository:
     def _text(self, *words: str, folder: Path | None = None) -> str:
         return os.fsdecode(self._run(words, folder or self.top).stdout).strip()
 
+    def run(self, words: Sequence[str], *, data: bytes | None = None, env: Mapping[str, str] | None = None) -> bytes:
+        """Returns what git prints at the top of the repository; raises PerpetualError where it fails."""
+        return self._run(words, self.top, data=data, env=env).stdout
+
+    def tried(
+        self, words: Sequence[str], *, data: bytes | None = None, env: Mapping[str, str] | None = None
+    ) -> bytes | None:
+        """Returns what git prints at the top of the repository; None where it fails."""
+        done = self._run(words, self.top, data=data, env=env, check=False)
+        return None if done.returncode else done.stdout
+
     # --- looking ----------------------------------------------------------------------------------------------------
 
     def commit_of(self, name: str, folder: Path | None = None) -> str | None:
@@ -249,11 +260,16 @@ class Repository:
         self.check_worktree(folder)
         if self.branch_of(folder) is not None or self.commit_of("HEAD", folder) != commit:
             return False
+        return self.is_as(folder, commit)
+
+    def is_as(self, folder: Path, commit: str) -> bool:
+        """Returns whether the files of a worktree are those of a commit, wherever its HEAD is."""
         with TemporaryDirectory(prefix="perpetual-campaign-") as place:
             env = {"GIT_INDEX_FILE": os.path.join(place, "index")}
             self._run(["read-tree", commit], folder, env=env)
-            words = ["status", "--porcelain", "-z", "--untracked-files=all"]
-            return not self._run(words, folder, env=env).stdout
+            if self._run(["diff", "--name-only", *_DIFF, commit, "--"], folder, env=env).stdout:
+                return False
+            return not self._run(["ls-files", "--others", "--exclude-standard"], folder, env=env).stdout
 
     def check_worktree(self, folder: Path) -> None:
         """Raises Conflict for a folder that is no worktree of this repository, whatever its `.git` says."""

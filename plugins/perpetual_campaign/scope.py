@@ -12,7 +12,7 @@ from perpetual.api import Refused, UsageError, line
 from perpetual.toolkit.units import shown_bytes
 from perpetual_campaign.repository import Changed
 
-__all__ = ["ALWAYS", "Scope", "check", "checked_patterns", "covers"]
+__all__ = ["ALWAYS", "Scope", "check", "checked_patterns", "covers", "is_protected"]
 
 ALWAYS = (".git", ".gitmodules", ".gitattributes", ".perpetual")  # a change of these changes what git or the lab does
 _MOST_PATTERNS = 50
@@ -77,7 +77,8 @@ def _part(pattern: str) -> re.Pattern[str]:
     return re.compile(translate(pattern))
 
 
-def _is_protected(path: str, patterns: Sequence[str]) -> bool:
+def is_protected(path: str, patterns: Sequence[str]) -> bool:
+    """Returns whether a path may not be changed in any case."""
     parts = path.split("/")
     if any(part.lower() in ALWAYS for part in parts):
         return True
@@ -111,7 +112,7 @@ def check(changes: Sequence[Changed], scope: Scope, below: str) -> list[str]:
     if odd:
         raise Refused(f"outside of the project's folder: {_named(odd)}", hint="take that back", code="outside")
     paths = [one.path.removeprefix(prefix) for one in changes]
-    guarded = [path for path in paths if _is_protected(path, scope.protect)]
+    guarded = [path for path in paths if is_protected(path, scope.protect)]
     if guarded:
         raise Refused(f"protected: {_named(guarded)}", hint="what measures a candidate is not its to change; take that "
                       "back", code="protected")  # fmt: skip

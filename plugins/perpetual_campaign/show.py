@@ -40,6 +40,8 @@ def campaign(lab: Lab, name: str) -> Campaign:
         "replicates": found["replicates"],
         "max_pairs": most_pairs(found),
         "max_candidates": found["max_candidates"],
+        "thinker": found["thinker"],
+        "is_thinker_let": known.is_thinker_let(found),
         "worst_case_run_hours": known.worst_case(found),
         "items": [_candidate(lab, known, found, one) for one in known.of(found)[::-1]],
         "sentence": _sentence(short),
@@ -110,9 +112,12 @@ def _candidate(lab: Lab, known: Campaigns, campaign: Record, found: Record) -> C
         "e_value": known.e_value(found) if comparisons else None,
         "note": found["note"],
         "created_by": found.created_by,
+        "thinker": found["thinker"],
         "expires_at": found["expires_at"],
         "waits_for": _waits_for(lab, found),
-        "next": f"perpetual campaign submit {found.id}" if found["state"] == "editing" else None,
+        "next": f"perpetual campaign submit {found.id}"
+        if found["state"] == "editing" and not found["thinker"]
+        else None,
     }
 
 
@@ -166,14 +171,25 @@ def text_of_campaign(found: Campaign) -> str:
         f"  best {found['best'][:12]} on {found['branch']}, begun at {found['base'][:12]}",
         f"  {hours}; a look takes {found['replicates']} pairs of at most {found['max_pairs']}, "
         f"{found['worst_case_run_hours']:.3g} run-hours at most",
+        *([f"  {_of_thinker(found)}"] if found["thinker"] else []),
         f"  {found['sentence']}",
     ])  # fmt: skip
+
+
+def _of_thinker(found: Campaign) -> str:
+    text = f"the thinker edits {counted(found['thinker'] or 0, 'candidate')} at once"
+    if found["state"] != "open" or found["is_thinker_let"]:
+        return text
+    let = f"perpetual campaign think {line(found['name'])} --at-once {found['thinker']}"
+    return f"{text}, once a person lets it here: {let}"
 
 
 def text_of_candidate(found: Candidate) -> str:
     """Returns a candidate for people."""
     state = found["outcome"] or found["state"]
     lines = [f"{found['id']} ({state}): {line(found['idea'])}", f"  branch {found['branch']}"]
+    if found["thinker"]:
+        lines.append(f"  edited by the thinker {line(found['thinker'])}")
     if found["worktree"] is not None:
         lines.append(f"  worktree {line(found['worktree'])}")
     for one in found["comparisons"]:
