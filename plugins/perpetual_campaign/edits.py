@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from perpetual.api import Refused, line
 from perpetual_campaign.objects import changes, tree_by_diff, tree_with
-from perpetual_campaign.scope import check
+from perpetual_campaign.scope import check, is_protected
 
 if TYPE_CHECKING:
     from perpetual.api import Record
@@ -67,15 +67,18 @@ def tree_of(campaigns: Campaigns, campaign: Record, base: str, edit: Edit, shown
     if bool(files) == bool(diff):
         raise Refused("an edit has either files or a diff", hint="give one of both", code="form")
     if files:
-        tree = tree_with(campaigns.git, base, _contents(campaigns, base, files, shown))
+        tree = tree_with(campaigns.git, base, _contents(campaigns, campaign, base, files, shown))
     else:
         tree = _by_diff(campaigns, base, str(diff))
     found = check(changes(campaigns.git, base, tree), campaigns.scope(campaign), campaigns.git.below)
     return tree, found
 
 
-def _contents(campaigns: Campaigns, base: str, files: list[Mapping[str, str]], shown: set[str]) -> dict[str, bytes]:
-    below = campaigns.git.below
+def _contents(
+    campaigns: Campaigns, campaign: Record, base: str, files: list[Mapping[str, str]], shown: set[str]
+) -> dict[str, bytes]:
+    """Returns the contents by their paths from the top of the repository."""
+    below, protect = campaigns.git.below, campaigns.scope(campaign).protect
     prefix = f"{below}/" if below else ""
     known = campaigns.paths(base)
     found: dict[str, bytes] = {}
@@ -85,6 +88,9 @@ def _contents(campaigns: Campaigns, base: str, files: list[Mapping[str, str]], s
         if not path.isprintable() or "\\" in path or {"", ".", ".."} & {*parts}:
             raise Refused(f"outside of the project's folder: {line(path)}", code="outside",
                           hint="a path from the project's folder, without dots")  # fmt: skip
+        if is_protected(path, protect):
+            raise Refused(f"protected: {line(path)}", code="protected",
+                          hint="what measures a candidate is not its to change; leave it out")  # fmt: skip
         if prefix + path in found:
             raise Refused(f"{line(path)} is there twice", hint="one text a file", code="form")
         if prefix + path in known and path not in shown:

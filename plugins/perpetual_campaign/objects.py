@@ -62,9 +62,12 @@ def tree_with(git: Repository, base: str, files: Mapping[str, bytes]) -> str:
     with TemporaryDirectory(prefix="perpetual-campaign-") as place:
         env = {"GIT_INDEX_FILE": os.path.join(place, "index")}
         git.run(["read-tree", base], env=env)
-        if git.tried(["update-index", "-z", "--index-info"], data=b"".join(lines), env=env) is None:
-            raise Refused("git takes a path for none", hint="a path from the project's folder", code="outside")
-        return git.run(["write-tree"], env=env).decode("ascii").strip()
+        done = git.tried(["update-index", "-z", "--index-info"], data=b"".join(lines), env=env)
+        tree = git.run(["write-tree"], env=env).decode("ascii").strip()
+    # A path that git takes for none, such as one that some file system reads as .git, is left out without an error.
+    if done is None or files.keys() - {one.path for one in listed(git, tree)}:
+        raise Refused("git takes a path for none", hint="a path from the project's folder", code="outside")
+    return tree
 
 
 def tree_by_diff(git: Repository, base: str, diff: str) -> str | None:

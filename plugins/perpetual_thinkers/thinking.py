@@ -79,6 +79,7 @@ class Thinking:
         found = [part for _, part in lab.parts("question")] if questions is None else questions
         self._questions: dict[str, Question] = {one.kind: one for one in found if one.kind not in KINDS}
         self._kinds = (*KINDS, *self._questions) if own else (*self._questions,)
+        self._troubles: dict[str, str] = {}
         thinker.open(lab.root)
 
     def step(self, stop: StopSignal) -> bool:
@@ -103,10 +104,10 @@ class Thinking:
         return state.until if state.until is not None and state.until > now else None
 
     def trouble(self) -> str | None:
-        """Returns why the thinker is not asked, where its breaker is open."""
+        """Returns why the thinker is not asked, where its breaker is open, or why a plugin asked nothing."""
         state = self._breaker.state(self._now())
         if not state.is_open or state.until is None:
-            return None
+            return next(iter(self._troubles.values()), None)
         return f"the thinker {self._name} has failed {state.failures} times in a row: {state.error}"
 
     # --- what to ask ---------------------------------------------------------------------------------------------
@@ -132,11 +133,23 @@ class Thinking:
             if run is not None:
                 return self._new(about_run(self._lab, run, head=ledger_head(self._lab), max_tokens=self._most()),
                                  run.id)  # fmt: skip
-        for question in self._questions.values():
-            asked = question.new(self._lab, thinker=self._name)
-            if asked is not None:
-                return self._new(*asked)
+        asked = self._of_plugins()
+        if asked is not None:
+            return self._new(*asked)
         return self._for_proposals() if "propose" in self._kinds else None
+
+    def _of_plugins(self) -> tuple[Request, str] | None:
+        """Returns what a plugin asks now, and about what; one that cannot say holds up no other."""
+        for kind, question in self._questions.items():
+            try:
+                asked = question.new(self._lab, thinker=self._name)
+            except PerpetualError as problem:
+                self._troubles[kind] = neutralise(f"the question {kind}: {problem.message}", _LONGEST_ERROR)
+                continue
+            self._troubles.pop(kind, None)
+            if asked is not None:
+                return asked
+        return None
 
     def _schema(self, kind: str) -> Mapping[str, object]:
         return self._questions[kind].schema() if kind in self._questions else schema_of(kind)

@@ -1,4 +1,4 @@
-"""Candidates that a thinker edits: what is asked, which replies change nothing, and that no end of a process asks twice."""
+"""Candidates that a thinker edits: what is asked, which replies change nothing, and that no kill asks twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +25,30 @@ from perpetual_campaign.thinking import think
 from perpetual_thinkers.base import Reply
 from perpetual_thinkers.question import Question
 from perpetual_thinkers.records import REPLY, thoughts
-from perpetual_thinkers.testing.questions import QuestionContract
+from perpetual_thinkers.testing.questions import AnsweredQuestionContract, Answers
 from perpetual_thinkers.thinking import Thinking
 from tests.plugins.campaign.support import git, instantly, repository, settled, started, users_state
 from tests.plugins.thinkers.conftest import NEVER, Scripted
 from tests.plugins.thinkers.test_model_server import PAGE, Server
 
 
-class TestEdit(QuestionContract):
+class TestEdit(AnsweredQuestionContract):
     @pytest.fixture
     def question(self) -> Question:
         return build({})
+
+    @pytest.fixture
+    def asking(self, project: Path) -> Iterator[Lab]:
+        """Returns a lab in the thinker's name, with a campaign that a person lets it edit for."""
+        repository(project)
+        with Lab.open(actor="user:test") as person:
+            started(person, thinker=2, max_candidates=5)
+        with Lab.open(actor="agent:thinker-test") as lab:
+            yield lab
+
+    @pytest.fixture
+    def answers(self) -> Answers:
+        return edit("a gain", "GAIN = 0.2\n"), edit("a kinder measure", "print('loss: 0')\n", "train.py")
 
 
 @pytest.fixture
@@ -44,7 +57,8 @@ def lab(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     instantly(monkeypatch)
     repository(project)
     (project / "secret.txt").write_text("not for models\n")
-    git(project, "add", "secret.txt")
+    (project / "other.py").write_text("# no candidate's to change\n")
+    git(project, "add", "secret.txt", "other.py")
     git(project, "commit", "-q", "-m", "another file")
     with Lab.open(actor="user:test") as lab:
         lab.settings.set_config("slots.thinker", "command")
@@ -104,13 +118,26 @@ def test_several_at_once_are_asked_measured_and_told_of_each_other(lab: Lab) -> 
     campaigns.advance()
     assert settled(lab, "c1")["state"] == "archived"
     assert settled(lab, "c2")["state"] == "kept"
-    again, _ = asked(lab, edit("the same", "GAIN = -0.2\n"), edit("more", "GAIN = 0.4\n"))
+    again, _ = asked(lab, edit("more", "GAIN = 0.4\n"))
     state = json.loads(again.asked[0].state)
     assert [(one["claim"], one["outcome"]) for one in state["tried"]][1] == ("a higher gain", "kept")
     assert state["best"]["commit"] == campaigns.named("demo")["best"]
     assert state["files"][0]["text"] == "GAIN = 0.2\n"
     assert settled(lab, "c3")["state"] == "kept"
     assert asked(lab, edit("another", "GAIN = 0.5\n"))[1] == 0, "the campaign has had its candidates"
+
+
+@pytest.mark.slow
+def test_a_difference_that_was_tried_is_asked_for_again_once(lab: Lab) -> None:
+    campaigns = started(lab, thinker=1, max_candidates=3, protect=["train.py"])
+    asked(lab, edit("less", "GAIN = -0.2\n"))
+    campaigns.advance()
+    assert settled(lab, "c1")["outcome"] == "refuted"
+    thinker, _ = asked(lab, edit("much less", "GAIN = -0.2\n"), edit("a gain", "GAIN = 0.2\n"))
+    state = json.loads(thinker.asked[1].state)
+    assert state["tried"][0]["outcome"] == "refuted"
+    assert "tried_before: c1 tried the same difference" in state["previous_answer_was_refused"]
+    assert campaigns.get("c2")["idea"] == "a gain"
 
 
 PATCH = """\
@@ -143,11 +170,13 @@ HOSTILE: list[tuple[object, str]] = [
     (edit("x", "x\n", "./model.py"), "outside"),
     (edit("x", "x\n", "mo\u202edel.py"), "outside"),
     (edit("x", "x\n", "..\\model.py"), "outside"),
-    (edit("x", "x\n", ".git/hooks/post-checkout"), "outside"),
+    (edit("x", "x\n", ".git/hooks/post-checkout"), "protected"),
+    (edit("x", "x\n", "GIT~1/hooks/post-checkout"), "outside"),
     (edit("x", "x\n", ".gitattributes"), "protected"),
     (edit("x", "x\n", "sub/.gitmodules"), "protected"),
     (edit("x", "x\n", ".perpetual/config.yaml"), "protected"),
-    (edit("x", "print('loss: 0')\n", "train.py"), "not_shown"),
+    (edit("x", "print('loss: 0')\n", "train.py"), "protected"),
+    (edit("x", "x\n", "other.py"), "not_shown"),
     (edit("x", "x\n", "new.py"), "out_of_scope"),
     (edit("x", "x\n", "model.py/below"), "link"),
     (edit("x", "GAIN = 0.0\n"), "no_change"),
@@ -175,13 +204,8 @@ HOSTILE: list[tuple[object, str]] = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def hostile_base(fresh_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fresh_project
-
-
 def test_a_hostile_reply_changes_nothing(lab: Lab) -> None:
-    before, heads = users_state(lab.root), git(lab.root, "for-each-ref")
+    before = users_state(lab.root)
     campaigns = started(lab, thinker=1, max_candidates=100, protect=["train.py"])
     lab.settings.set_config("plugins.campaign.max_bytes", "50000")
     heads = git(lab.root, "for-each-ref")
@@ -211,9 +235,9 @@ def test_a_hostile_reply_changes_nothing(lab: Lab) -> None:
             assert dropped["state"] == "editing"
     assert lab.experiments.list().items == ()
     assert users_state(lab.root) == before
-    left = [line for line in git(lab.root, "for-each-ref").splitlines() if "perpetual/archive" not in line]
-    assert left[:-1] == heads.splitlines()[:1] + heads.splitlines()[1:] or len(left) == len(heads.splitlines()) + 1
-    assert not [path for path in lab.root.rglob("outside.py")]
+    left = {line for line in git(lab.root, "for-each-ref").splitlines() if "/archive/" not in line}
+    assert {line.rpartition("/")[2] for line in left - {*heads.splitlines()}} == {f"c{len(HOSTILE) + 1}"}
+    assert not list(lab.root.rglob("outside.py"))
 
 
 def test_a_diff_with_wrong_counts_applies_and_a_new_file_in_scope_is_made(lab: Lab) -> None:
@@ -247,7 +271,7 @@ def test_long_files_are_named_and_not_overwritten(lab: Lab) -> None:
     git(lab.root, "add", "big.py")
     git(lab.root, "commit", "-q", "-m", "a long file")
     lab.settings.set_config("plugins.campaign.thinker_tokens", "1200")
-    started(lab, thinker=1, max_candidates=5, edit=["*.py"], protect=["train.py"])
+    started(lab, thinker=1, max_candidates=5, edit=["*.py"], protect=["train.py", "other.py"])
     thinker, _ = asked(lab, edit("x", "short\n", "big.py"))
     state = json.loads(thinker.asked[0].state)
     assert len(thinker.asked[0].state.encode()) <= 3600
@@ -340,8 +364,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 @pytest.fixture
-def configured(project: Path, server: Server) -> Callable[..., Campaigns]:
-    """Makes a campaign whose thinker is the page's template, which asks the server."""
+def configured(project: Path, server: Server) -> Campaigns:
+    """Returns a campaign whose thinker is the page's template, which asks the server."""
     repository(project)
     found = re.search(r'```python title="ask_model.py"\n(.*?)```', PAGE.read_text(), re.DOTALL)
     assert found is not None
@@ -358,7 +382,7 @@ def configured(project: Path, server: Server) -> Callable[..., Campaigns]:
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["opened", "stored", "moved", "filled", "proposed"])
 def test_a_kill_asks_nothing_twice_and_makes_no_candidate_twice(
-    project: Path, configured: Callable[..., Campaigns], server: Server, place: str
+    project: Path, configured: Campaigns, server: Server, place: str
 ) -> None:
     died = subprocess.run([sys.executable, "-c", WORKER, place], capture_output=True, text=True, check=False)
     assert died.returncode == -signal.SIGKILL, died.stderr
