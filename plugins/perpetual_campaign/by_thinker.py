@@ -32,8 +32,13 @@ _LONGEST_CLAIM = 200
 class ByThinker(Progress):
     """Opens candidates for a thinker, and takes its edits over."""
 
-    def set_thinker(self, name: str, at_once: int) -> Record:
+    def set_thinker(self, name: str, at_once: int, *, max_candidates: int | None = None) -> Record:
         """Lets a thinker edit so many candidates of a campaign at once; 0 lets it edit none.
+
+        Args:
+            name: the campaign's.
+            at_once: how many.
+            max_candidates: a new most of candidates of the campaign, those that it has had included.
 
         Raises:
             NotPermitted: for an agent: this lets code run that no person has read.
@@ -41,8 +46,11 @@ class ByThinker(Progress):
         """
         campaign = self.named(name)
         self._check_open(campaign)
-        self.check_thinker(at_once, campaign["max_candidates"])
-        changed = self._campaigns.update(campaign.id, thinker=at_once)
+        most = campaign["max_candidates"] if max_candidates is None else max_candidates
+        self.check_thinker(at_once, most)
+        if max_candidates is not None:
+            self._check_person()
+        changed = self._campaigns.update(campaign.id, thinker=at_once, max_candidates=most)
         return self._campaigns.update(campaign.id, thinker_mark=self._thinker_mark(changed) if at_once else None)
 
     def check_thinker(self, at_once: int, max_candidates: int | None) -> None:
@@ -51,7 +59,13 @@ class ByThinker(Progress):
             raise UsageError(f"a thinker has 0 to {MOST_AT_ONCE} candidates at once, not {at_once}")
         if at_once and max_candidates is None:
             raise UsageError("a campaign with a thinker needs a most of candidates", hint="--max-candidates 20")
-        if at_once and self._lab.settings.withholds:
+        if max_candidates is not None and max_candidates < 1:
+            raise UsageError("--max-candidates takes 1 or more", hint="--max-candidates 20")
+        if at_once:
+            self._check_person()
+
+    def _check_person(self) -> None:
+        if self._lab.settings.withholds:
             raise NotPermitted("giving a campaign a thinker is for a person", hint="ask the person at this machine")
 
     def opened(self, campaign: Record, thinker: str) -> Record | None:
@@ -81,6 +95,8 @@ class ByThinker(Progress):
             if candidate["state"] != "editing" or candidate["edited_at"] is not None:
                 return candidate
             idea = neutralise(claim, _LONGEST_CLAIM)
+            patch = self.git.patch_id(base, tree)
+            mark = self._mark(campaign, candidate, patch) if self.is_thinker_let(campaign) else None
             commit = self.git.write(Commit(tree, base, f"{idea}\n", candidate.created_by, int(posix_of(at))))
             folder, ref = self.worktree(candidate, campaign), candidate_ref(campaign, candidate)
             self.git.check_worktree(folder)
@@ -89,7 +105,7 @@ class ByThinker(Progress):
             self.git.move(ref, commit, base)
             self.git.reset_worktree(folder, commit)
             with self._lab.together():
-                made = self._change(candidate, idea=idea, edited_at=at)
+                made = self._change(candidate, idea=idea, edited_at=at, mark=mark)
                 self._lab.feed.emit(EDITED, candidate.id, {"campaign": campaign["name"]})
             return made
 

@@ -93,8 +93,6 @@ class Campaigns(ByThinker):
         if not replicates <= most <= _MOST_REPLICATES:
             raise UsageError(f"--max-pairs takes {replicates} to {_MOST_REPLICATES}, not {most}",
                              hint=f"--max-pairs {min(_LOOKS * replicates, _MOST_REPLICATES)}")  # fmt: skip
-        if max_candidates is not None and max_candidates < 1:
-            raise UsageError("--max-candidates takes 1 or more")
         for value, flag in ((mde, "--mde"), (budget_run_hours, "--budget-run-hours"), (wall_s, "--wall")):
             if value is not None:
                 finite(value, flag, above=0.0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from perpetual.api import CliContext, NoProject, json_option, line, pass_cli, printable
+from perpetual.api import CliContext, NoProject, UsageError, json_option, line, pass_cli, printable
 from perpetual.toolkit.units import seconds_of
 
 if TYPE_CHECKING:
@@ -160,9 +160,12 @@ def submit(cli: CliContext, id: str) -> None:
     metavar="N",
     help="Lets the thinker edit so many candidates at once from now on; 0 lets it edit none.",
 )
+@click.option(
+    "--max-candidates", type=int, metavar="N", help="With --at-once: candidates of the campaign at most, as of now."
+)
 @json_option
 @pass_cli
-def think(cli: CliContext, name: str, at_once: int | None) -> None:
+def think(cli: CliContext, name: str, at_once: int | None, max_candidates: int | None) -> None:
     """Ask the project's thinker for candidates now, as the daemon does while it turns.
 
     The campaign needs a thinker: `--thinker N` of `campaign new`, or --at-once here. That lets what it edits run, under
@@ -172,7 +175,9 @@ def think(cli: CliContext, name: str, at_once: int | None) -> None:
     from perpetual_campaign.thinking import think as asked
 
     if at_once is not None:
-        Campaigns(cli.lab).set_thinker(name, at_once)
+        Campaigns(cli.lab).set_thinker(name, at_once, max_candidates=max_candidates)
+    elif max_candidates is not None:
+        raise UsageError("--max-candidates goes with --at-once", hint=f"perpetual campaign think {name} --at-once 2")
     if at_once != 0:
         asked(cli.lab, name)
     _show(cli, name)

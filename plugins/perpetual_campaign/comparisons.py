@@ -81,11 +81,11 @@ class Comparisons(CampaignRecords):
             ["campaign-thinker", self._lab.config.project_id, campaign.id, *(campaign[one] for one in names)]
         )
 
-    def _is_let(self, campaign: Record, candidate: Record) -> bool:
+    def _is_let(self, campaign: Record, candidate: Record, patch: str | None = None) -> bool:
+        """Returns whether this user has let a difference of a candidate run, by default the one that it has."""
         mark = candidate.fields.get("mark")
-        return isinstance(mark, str) and hmac.compare_digest(
-            mark, self._mark(campaign, candidate, str(candidate["patch"]))
-        )
+        found = self._mark(campaign, candidate, str(candidate["patch"]) if patch is None else patch)
+        return isinstance(mark, str) and hmac.compare_digest(mark, found)
 
     def _approved(self, campaign: Record, candidate: Record) -> Record:
         """Approves the proposed runs of a candidate that a person has submitted, and starts them."""

@@ -44,7 +44,8 @@ class Submissions(Endings):
         Args:
             campaign: which is open.
             candidate: of it.
-            let: whether a person let it run beforehand; None where the caller is who may.
+            let: whether a person let a thinker's edits run; it counts where that very edit is in the worktree. None
+                where the caller is who may let it.
         """
         if candidate["state"] == "new":
             candidate = self._laid(campaign, candidate)
@@ -68,7 +69,7 @@ class Submissions(Endings):
             raise Refused(f"{folder} was edited while it was submitted", hint="submit it again", code="edited")
         patch = self.git.patch_id(base, commit)
         self.check_new(campaign, candidate, patch)
-        is_let = not self._lab.settings.withholds if let is None else let
+        is_let = not self._lab.settings.withholds if let is None else let and self._is_let(campaign, candidate, patch)
         mark = self._mark(campaign, candidate, patch) if is_let else None
         if base != best:
             commit, base = self._put_on_best(campaign, candidate, base, commit, now), best

@@ -82,12 +82,12 @@ def _campaigns(
     elif name is not None:
         whole = show.campaign(lab, name)
         found, candidates = [whole], whole["items"]
-    editing = [one["id"] for one in candidates if one["state"] == "editing"]
+    steps = [one["next"] for one in candidates if one["next"] is not None]
     return {
         "schema": "perpetual.campaigns_tool/1",
         "items": [_row(one) for one in found[:_MOST]],
         "candidates": [_candidate(one) for one in candidates[:_MOST]],
-        "next": f"perpetual campaign submit {editing[0]}" if editing else None,
+        "next": steps[0] if steps else None,
         "truncated": max(len(found), len(candidates)) > _MOST,
     }
 

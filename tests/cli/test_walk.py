@@ -105,6 +105,7 @@ TABLE: dict[str, Row] = {
     "campaign submit": Row(
         None, "campaign_candidate", "campaign submit c99", 5, why="tests/plugins/campaign/test_command.py"
     ),
+    "campaign think": Row(None, "campaign", "campaign think nothing", 5, why="tests/plugins/campaign/test_thinker.py"),
     "campaign drop": Row(
         None, "campaign_candidate", "campaign drop c99 --why x", 5, why="tests/plugins/campaign/test_command.py"
     ),

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from perpetual import Lab
-from perpetual.api import Conflict, NotPermitted, UsageError
+from perpetual.api import Conflict, NotPermitted, TransientError, UsageError
 from perpetual.toolkit.agents import AGENT_VARIABLES
-from perpetual_campaign.campaigns import CAMPAIGN, Campaigns
+from perpetual_campaign.campaigns import CAMPAIGN, CANDIDATE, Campaigns
 from perpetual_campaign.edits import SCHEMA
 from perpetual_campaign.question import EditQuestion, build
 from perpetual_campaign.show import campaign
@@ -204,6 +204,7 @@ HOSTILE: list[tuple[object, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_hostile_reply_changes_nothing(lab: Lab) -> None:
     before = users_state(lab.root)
     campaigns = started(lab, thinker=1, max_candidates=100, protect=["train.py"])
@@ -325,6 +326,45 @@ def test_an_edit_by_hand_in_the_thinkers_worktree_is_not_overwritten(lab: Lab) -
     asked(lab, edit("x", "GAIN = 1.0\n"), steps=1)
     assert "another edit" in str(thoughts(lab)[0].reason)
     assert path.read_text() == "GAIN = 9.0\n"
+
+
+@pytest.mark.parametrize("place", ["worktree", "branch", "record"])
+def test_what_is_put_in_the_place_of_a_thinkers_edit_waits_for_a_person(lab: Lab, place: str) -> None:
+    campaigns = started(lab, thinker=1, max_candidates=5)
+    asked(lab, edit("a gain", "GAIN = 0.2\n"), steps=1)
+    made = campaigns.get("c1")
+    folder = campaigns.worktree(made)
+    if place == "record":  # such as one that came from elsewhere
+        lab.records(CANDIDATE).update("c1", mark="0" * 64)
+    else:
+        (folder / "model.py").write_text("GAIN = 7.0\n")
+    if place == "branch":
+        git(folder, "commit", "-q", "-am", "another")
+    assert "approves e1 and e2" in {**campaigns.advance(), **campaigns.advance()}["c1"]
+    assert {item.status for item in lab.experiments.list().items} == {"proposed"}
+    assert campaigns.get("c1")["mark"] is None
+    assert campaigns.submit("c1")["mark"] is not None, "a person may submit it as it is"
+    assert "proposed" not in {item.status for item in lab.experiments.list().items}
+
+
+def test_a_campaign_gets_a_thinker_and_more_candidates_later(lab: Lab) -> None:
+    campaigns = started(lab, replicates=2)
+    with pytest.raises(UsageError, match="most of candidates"):
+        campaigns.set_thinker("demo", 1)
+    with pytest.raises(UsageError, match="1 or more"):
+        campaigns.set_thinker("demo", 1, max_candidates=0)
+    campaigns.set_thinker("demo", 1, max_candidates=2)
+    asked(lab, edit("a gain", "GAIN = 0.2\n"))
+    assert len(campaigns.of(campaigns.named("demo"))) == 1
+    with Lab.open(actor="agent:codex") as agent, pytest.raises(NotPermitted):
+        Campaigns(agent).set_thinker("demo", 0, max_candidates=100)
+
+
+def test_think_says_why_it_ends(lab: Lab) -> None:
+    started(lab, thinker=1, max_candidates=5)
+    with pytest.raises(TransientError, match="not asked further now: "):
+        think(lab, "demo")  # its command is not set
+    assert thoughts(lab)[0].state == "asking"
 
 
 WORKER = """\
