@@ -1,4 +1,4 @@
-"""What a thinker is told of a campaign: its aim, its limits, what was tried, and the editable files.
+"""What a question to a thinker says of a campaign: its aim, its limits, what was tried, and the editable files.
 
 Texts of others are on one line each and listed in `untrusted`; those of files are as they are, since they are edited.
 """

@@ -1,6 +1,6 @@
 """Candidates that a thinker edits: opened for it, filled with its checked edit, or ended with what was wrong with it.
 
-The person who gives a campaign a thinker lets its candidates run, under that campaign's command, scope and limits: a
+A person gives a campaign a thinker, and so lets its candidates run under that campaign's command, scope and limits: a
 mark of this machine binds them. Where one of them is another, or on another machine, each candidate waits for a person.
 """
 

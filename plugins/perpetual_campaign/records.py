@@ -137,7 +137,7 @@ class CampaignRecords:
         return self._lab.root / PLACE / str(found["name"]) / candidate.id
 
     def measured_folder(self, campaign: Record, commit: str, candidate: Record | None = None) -> Path:
-        """Returns the worktree in which a commit is measured, which nobody edits: of the best, or of a candidate."""
+        """Returns the worktree in which a commit is measured, and not edited: of the best, or of a candidate."""
         first = "best" if candidate is None else candidate.id
         return self._lab.root / PLACE / str(campaign["name"]) / f"{first}-{commit[:12]}"
 

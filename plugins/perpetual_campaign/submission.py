@@ -45,7 +45,7 @@ class Submissions(Endings):
             campaign: which is open.
             candidate: of it.
             let: whether a person let a thinker's edits run; it counts where that very edit is in the worktree. None
-                where the caller is who may let it.
+                where the actor of the lab decides that.
         """
         if candidate["state"] == "new":
             candidate = self._laid(campaign, candidate)
