@@ -74,12 +74,15 @@ class ByThinker(Progress):
             campaign = self._campaigns.get(campaign.id)
             items = self.of(campaign)
             live = sum(one["thinker"] is not None and one["state"] in LIVE for one in items)
-            most, left = campaign["max_candidates"], self.hours_left(campaign)
-            if campaign["state"] != "open" or live >= int(campaign["thinker"] or 0) or len(items) >= int(most or 0):
-                return None
-            if left is not None and self.worst_case(campaign) > left:
+            if campaign["state"] != "open" or live >= int(campaign["thinker"] or 0) or not self.has_room(campaign):
                 return None
             return self._made(campaign, ASKED, thinker)
+
+    def has_room(self, campaign: Record) -> bool:
+        """Returns whether a campaign may have another candidate of a thinker, once one of those at once is over."""
+        left = self.hours_left(campaign)
+        is_full = len(self.of(campaign)) >= int(campaign["max_candidates"] or 0)
+        return not is_full and (left is None or self.worst_case(campaign) <= left)
 
     def filled(self, candidate: Record, base: str, tree: str, claim: str, at: str) -> Record:
         """Commits a checked edit on the branch of its candidate, which the next `advance` submits; once.

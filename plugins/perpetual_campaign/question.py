@@ -70,6 +70,12 @@ class EditQuestion(Question):
                 campaigns.refuse(one, f"{asked[-1].id}: {asked[-1].reason}")
         return None
 
+    def may_come(self, lab: Lab) -> bool:
+        """Returns whether a campaign that a thinker edits for has room for another candidate."""
+        campaigns = Campaigns(lab)
+        return any(self._name in (None, one["name"]) and campaigns.is_thinker_let(one) and campaigns.has_room(one)
+                   for one in campaigns.all())  # fmt: skip
+
     def closed(self, lab: Lab, thought: Thought) -> str | None:
         """Returns why its candidate needs no edit any longer."""
         campaigns = Campaigns(lab)

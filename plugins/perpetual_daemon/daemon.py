@@ -43,7 +43,7 @@ THINKER = "thinker"  # the companion that `--require-llm` asks for
 WAITED_FOR = "waiting_for_approval"
 # What a change of the record can end. After the other reasons a person is to look before anything is started again.
 PASSING = ("all_decided", "queue_empty", "budget_exhausted", WAITED_FOR)
-LACKING = ("queue_empty",)  # no reason to end while a companion may still bring work
+LACKING = ("all_decided", "queue_empty")  # no reason to end while a companion may still bring work
 _COMPANION_S = 2.0  # between two looks meanwhile
 _SWEEP_S = 60.0  # between two looks where nothing wakes: a supervisor may be killed, a disk may have room again
 _SHORTEST_PAUSE_S = 0.5  # also with --interval 0, and where a strategy names a moment that is over

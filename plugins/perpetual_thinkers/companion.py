@@ -68,10 +68,12 @@ class ThinkerCompanion(Companion):
             stop.wait(_IDLE_S if is_none else _LOOK_S)
 
     def is_at_work(self, lab: Lab) -> bool:
-        """Returns whether there is a thinker that is well and has not looked at the record as it is now."""
+        """Returns whether there is a thinker that is well, and has not seen the record as it is or is asked again."""
         if in_force(lab) == "none" or self._trouble is not None:
             return False
-        return self._idle_at is None or lab.feed.state() != self._idle_at
+        if self._idle_at is None or lab.feed.state() != self._idle_at:
+            return True
+        return any(question.may_come(lab) for _, question in lab.parts("question"))
 
     def trouble(self) -> str | None:
         """Returns why the thinker is not asked, None where it works or there is none."""

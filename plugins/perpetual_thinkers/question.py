@@ -8,6 +8,9 @@ The contract
 question to ask now with its subject, or None. It may write what the question needs, and finds that again after
 kill -9: one subject has one question.
 
+*Its word of more.* `may_come` answers at once, from any process: the daemon does not end for lack of work where another
+question may come once what is under way is over. Where it is always true the daemon never ends.
+
 *Checked before used.* `check` writes no record and raises BadReply with what is wrong, in words for the thinker, which
 is asked once more. `use` may be called again after kill -9 with the same answer, and does the same once.
 
@@ -41,6 +44,10 @@ class Question(ABC):
     @abstractmethod
     def new(self, lab: Lab, *, thinker: str) -> tuple[Request, str] | None:
         """Returns the question to ask now and its subject; None where there is none."""
+
+    def may_come(self, lab: Lab) -> bool:
+        """Returns whether another question may come once what is under way is over; writes nothing."""
+        return False
 
     @abstractmethod
     def closed(self, lab: Lab, thought: Thought) -> str | None:

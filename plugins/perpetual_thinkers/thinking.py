@@ -127,15 +127,15 @@ class Thinking:
                 self._change(thought, state=DROPPED, reason=neutralise(why, _LONGEST_ERROR))
             elif thought.thinker == self._name:
                 return thought
+        asked = self._of_plugins()  # before comments, of which there may be many: runs wait for what comes of it
+        if asked is not None:
+            return self._new(*asked)
         methodology = self._lab.config.methodology
         if "analyse" in self._kinds and self._options["analyse"] and methodology["auto_analyze"]:
             run = self._run_to_analyse()
             if run is not None:
                 return self._new(about_run(self._lab, run, head=ledger_head(self._lab), max_tokens=self._most()),
                                  run.id)  # fmt: skip
-        asked = self._of_plugins()
-        if asked is not None:
-            return self._new(*asked)
         return self._for_proposals() if "propose" in self._kinds else None
 
     def _of_plugins(self) -> tuple[Request, str] | None:

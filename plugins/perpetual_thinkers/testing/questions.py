@@ -68,6 +68,7 @@ class QuestionContract:
         """A look costs nothing."""
         before = lab.feed.state()
         assert question.new(lab, thinker="test") is None
+        assert not question.may_come(lab)
         assert lab.feed.state() == before
 
 

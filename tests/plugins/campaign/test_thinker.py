@@ -440,3 +440,20 @@ def test_a_kill_asks_nothing_twice_and_makes_no_candidate_twice(
         for one in found:
             campaigns.drop(one.id, "enough")
         lab.wait([run.id for run in lab.runs.live()] or ["r1"], timeout_s=30)
+
+
+@pytest.mark.slow
+def test_the_daemon_ends_once_the_campaign_has_had_its_candidates(project: Path, configured: Campaigns) -> None:
+    with Lab.open(actor="user:test") as lab:
+        lab.settings.set_config("plugins.thinkers.analyse", "false")
+        lab.settings.set_methodology("auto_propose", "false")
+    done = subprocess.run(["perpetual", "daemon"], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "all_decided" in done.stdout
+    with Lab.open(actor="user:test") as lab:
+        found = campaign(lab, "demo")
+        assert len(found["items"]) == 4
+        assert {one["outcome"] for one in found["items"]} <= {"kept", "refuted", "undecided", "stuck", "refused"}
+        assert found["kept"] >= 1
+        assert all(one["thinker"] == "command" for one in found["items"])
+        assert not lab.runs.live()
