@@ -62,7 +62,7 @@ RESERVED: dict[str, frozenset[str]] = {
     "price": frozenset({"replay"}),
     "promotion_stage": frozenset({"expiry", "lineage", "replay", "watch"}),
     "proposer": frozenset({"full-scale", "grid", "noise-floor", "proxies"}),
-    "redactor": frozenset({"secrets"}),
+    "question": frozenset({"edit"}), "redactor": frozenset({"secrets"}),
     "report_section": frozenset({"artifacts", "curves", "sweeps"}),
     "retriever": frozenset({"linear", "recall"}),
     "scaffolder": frozenset({"files"}),
