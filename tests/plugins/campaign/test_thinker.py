@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,7 +27,7 @@ from perpetual_thinkers.testing.questions import AnsweredQuestionContract, Answe
 from perpetual_thinkers.thinking import Thinking
 from tests.plugins.campaign.support import git, instantly, repository, settled, started, users_state
 from tests.plugins.thinkers.conftest import NEVER, Scripted
-from tests.plugins.thinkers.test_model_server import PAGE, Server
+from tests.plugins.thinkers.model_server import Server, serving, template_in
 
 
 class TestEdit(AnsweredQuestionContract):
@@ -394,22 +392,16 @@ with Lab.open(actor="user:test") as lab:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
+    with serving() as server:
         monkeypatch.setenv("THINKER_URL", server.url)
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
 def configured(project: Path, server: Server) -> Campaigns:
     """Returns a campaign whose thinker is the page's template, which asks the server."""
     repository(project)
-    found = re.search(r'```python title="ask_model.py"\n(.*?)```', PAGE.read_text(), re.DOTALL)
-    assert found is not None
-    (project / "ask_model.py").write_text(found[1])
+    template_in(project)
     numbers = iter(range(1, 100))
     server.answer = lambda _: json.dumps(edit("a gain", f"GAIN = 0.{next(numbers)}\n"))
     with Lab.open(actor="user:test") as lab:

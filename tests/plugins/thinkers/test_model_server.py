@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,10 +24,9 @@ from perpetual_thinkers.records import REPLY, thoughts
 from perpetual_thinkers.state import state_of
 from perpetual_thinkers.thinking import Thinking
 from tests.plugins.thinkers.conftest import Clock, steps
+from tests.plugins.thinkers.model_server import NOTE, Server, serving, template_in
 from tests.support import until
 
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "thinkers.md"
-NOTE = json.dumps({"note": "The run ended as it should."})
 # Opens the lab and works, as the companion does; dies once a reply is stored, where it is asked to.
 WORKER = """\
 import os, signal, sys
@@ -43,61 +40,17 @@ with Lab.open() as lab:
 """
 
 
-class Server(ThreadingHTTPServer):
-    """Serves as a model: counts requests by their id, and fails while `is_down` is set."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.asked: list[str] = []
-        self.keys: list[str | None] = []
-        self.is_down = False
-        self.answer: Callable[[str], str] = lambda _: NOTE
-        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append(str(self.headers["X-Request-Id"]))
-        self.server.keys.append(self.headers["Authorization"])
-        if self.server.is_down:
-            self.send_error(503)
-            return
-        text = self.server.answer(body["messages"][1]["content"])
-        found = {"model": "tiny-1", "choices": [{"message": {"content": text}}],
-                 "usage": {"prompt_tokens": 50, "completion_tokens": 7}}  # fmt: skip
-        out = json.dumps(found).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(out)))
-        self.end_headers()
-        self.wfile.write(out)
-
-    def log_message(self, *_: object) -> None:
-        """Says nothing."""
-
-
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
+    with serving() as server:
         monkeypatch.setenv("THINKER_URL", server.url)
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
 def template(root: Path) -> Path:
     """The script as the page has it."""
-    found = re.search(r'```python title="ask_model.py"\n(.*?)```', PAGE.read_text(), re.DOTALL)
-    assert found is not None
-    (root / "ask_model.py").write_text(found[1])
-    return root / "ask_model.py"
+    return template_in(root)
 
 
 @pytest.fixture
