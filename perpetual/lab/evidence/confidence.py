@@ -174,30 +174,26 @@ def designs_of(
     sorts: dict[str, str] = {}
     ready: list[FoldRow] = [row for row in rows if row["kind"] != "measured"]
     for group in _groups(ctx, hypothesis.id, rows).values():
-        first = group.first
-        settings = (*_PREDICTION, *_SPREAD)
-        late = {item.id for item in group.members if not _agree(item.body["design"], first.body["design"], settings)}
-        mute = {item.id for item in group.members if not pools_with(item.body["design"], first.body["design"])}
-        own = [row for row in group.rows if row["experiment_id"] not in mute]
+        first, design, pooling = group.first, group.first.body["design"], group.pooling
+        late = {item.id for item in group.members if not _agree(item.body["design"], design, (*_PREDICTION, *_SPREAD))}
+        own = [row for row in group.rows if row["experiment_id"] in pooling]
         counting = {row["id"] for row in group.counting}
         standing = [row for row in own if row["id"] in counting] or own
-        compared = [each for each in comparisons(ctx, first.body["design"], standing) if each.counts]
-        metric = first.body["design"]["metric"]
-        sources = [id for item in group.members if item.id not in mute for id in sources_of(ctx, item)]
-        early = early_of(ctx, sources, first.body["design"], compared)
-        lost = lost_values(ctx, sources, metric, early.runs if early is not None else ())
+        compared = [each for each in comparisons(ctx, design, standing) if each.counts]
+        sources = [id for item in pooling.values() for id in sources_of(ctx, item)]
+        early = early_of(ctx, sources, design, compared)
         gone = early.runs if early is not None else ()
-        baseline_lost = lost_values(ctx, parts_of(ctx, first.body["design"]), metric, gone)
+        lost = lost_values(ctx, sources, design["metric"], gone)
+        baseline_lost = lost_values(ctx, parts_of(ctx, design), design["metric"], gone)
         for place, each in enumerate(compared):
             seen = oriented(
                 first, each.baseline, each.rows, against=each.against, lost=[] if place else lost,
-                baseline_lost=baseline_lost,
-                luck=_luck_of(ctx, each),
+                baseline_lost=baseline_lost, luck=_luck_of(ctx, each),
             )  # fmt: skip
             if seen is None:
                 continue
             id = first.id if not place else f"{first.id}/{place + 1}"  # another version is a sample of its own
-            designs[id] = seen[0] | _equal_values(ctx, first.body["design"], each)
+            designs[id] = seen[0] | _equal_values(ctx, design, each)
             if early is not None:
                 designs[id] |= early.over(_mean(each.baseline))
             if len(compared) > 1:
@@ -208,9 +204,9 @@ def designs_of(
                 designs[id]["stale"] = [*each.stale]
             if any(row["experiment_id"] in late for row in group.counting):
                 designs[id]["warnings"] = [f"a later prediction of the same command: that of {first.id} holds"]
-            sorts[id] = _sort(first.body["design"])
+            sorts[id] = _sort(design)
             ready += [_pooled(row, id) for row in seen[1]]
-            for name, guard, own_rows in guarded(ctx, id, first.body["design"], each):
+            for name, guard, own_rows in guarded(ctx, id, design, each):
                 designs[name] = guard
                 ready += own_rows
     ready.sort(key=lambda row: row["no"])
@@ -257,19 +253,15 @@ def effects_of(ctx: Context, hypothesis_id: str, rows: Sequence[FoldRow] | None 
     rows = rows_of(ctx, hypothesis_id) if rows is None else rows
     found: dict[str, Effect] = {}
     for group in _groups(ctx, hypothesis_id, rows).values():
-        design = group.first.body["design"]
-        own = [row for row in group.counting if pools_with(_design_of(group, row), design)]
+        design, pooling = group.first.body["design"], group.pooling
+        own = [row for row in group.counting if row["experiment_id"] in pooling]
         compared = [each for each in comparisons(ctx, design, own) if each.counts] if own else []
         members = [group.first.id, *(item.id for item in group.members if item.id != group.first.id)]
-        sources = [id for item in group.members for id in sources_of(ctx, item)]
+        sources = [id for item in pooling.values() for id in sources_of(ctx, item)]
         effect = effect_of(design, members, compared, partial(_luck_of, ctx), early_of(ctx, sources, design, compared))
         if effect is not None:
             found[group.first.id] = effect
     return found
-
-
-def _design_of(group: _Group, row: FoldRow) -> DesignBody:
-    return next(m.body["design"] for m in group.members if m.id == row["experiment_id"])
 
 
 def cautioned(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -> list[str]:
@@ -298,6 +290,12 @@ class _Group(NamedTuple):
     members: list[ExperimentRow]
     rows: list[FoldRow]
     counting: list[FoldRow]  # those that stand
+
+    @property
+    def pooling(self) -> dict[str | None, ExperimentRow]:
+        """Returns the members whose runs count under the first one's prediction, by their ids."""
+        design = self.first.body["design"]
+        return {item.id: item for item in self.members if pools_with(item.body["design"], design)}
 
 
 def _groups(ctx: Context, hypothesis_id: str, rows: Sequence[FoldRow]) -> dict[str, _Group]:

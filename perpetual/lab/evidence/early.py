@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.stale import parts_of
-from perpetual.lab.kinds import RUN, RunRow
+from perpetual.lab.kinds import EXPERIMENT, RUN, RunRow
 from perpetual.lab.ledger.runs import is_stopped
 from perpetual.records import ENDED
 from perpetual.science.versions import unlike
@@ -45,10 +45,12 @@ class Early(NamedTuple):
         }
 
 
-def stopped_runs(ctx: Context, experiment_ids: Sequence[str]) -> list[RunRow]:
-    """Returns the runs that were stopped early, at the step of the first of them, and whose replicate gave no value."""
+def stopped_runs(ctx: Context, experiment_ids: Sequence[str], metric: str | None) -> list[RunRow]:
+    """Returns the runs stopped early by this metric, at the step of the first, whose replicate gave no value."""
     found: list[RunRow] = []
     for id in experiment_ids:
+        if ctx.need(EXPERIMENT, id).body["design"]["metric"] != metric:
+            continue  # an experiment's runs are stopped by its own metric, whose values are none of another
         runs = ctx.store.find(RUN, experiment_id=id)
         others = [run for run in runs if run.body["status"] not in ENDED or run.body["status"] == "done"]
         taken = {run.body["replicate"] for run in others}
@@ -66,7 +68,7 @@ def where(run: RunRow) -> StoppedBody:
 def early_of(ctx: Context, sources: Sequence[str], design: DesignBody, compared: Sequence[Comparison]) -> Early | None:
     """Returns what is known where runs of a design or of its baseline were stopped early; None where none was.
 
-    What is of another version than the complete runs, or stopped at another step, is not pooled with them: it is lost.
+    What is of another metric or version than the complete runs, or stopped at another step, is not pooled: it is lost.
 
     Args:
         sources: the experiments whose runs count for it.
@@ -75,8 +77,8 @@ def early_of(ctx: Context, sources: Sequence[str], design: DesignBody, compared:
     if design["kind"] != "gaussian" or len(compared) != 1:
         return None
     own, against = [ctx.need(RUN, id) for row in compared[0].rows if (id := row["run_id"])], compared[0].against
-    stopped = _alike(stopped_runs(ctx, sources), own)
-    others = _alike(stopped_runs(ctx, parts_of(ctx, design)), against)
+    stopped = _alike(stopped_runs(ctx, sources, design["metric"]), own)
+    others = _alike(stopped_runs(ctx, parts_of(ctx, design), design["metric"]), against)
     step = next((where(run)["step"] for run in (*stopped, *others)), None)
     others = [run for run in others if where(run)["step"] == step]
     if step is None:

@@ -47,7 +47,7 @@ def cautions(ctx: Context, hypothesis: HypothesisRow, rows: Sequence[FoldRow]) -
         run.id: run
         for item in claims
         for ids in (sources_of(ctx, item), parts_of(ctx, item.body["design"]))
-        for run in stopped_runs(ctx, ids)
+        for run in stopped_runs(ctx, ids, item.body["design"]["metric"])
     }
     found = _left_out([run for runs in ended.values() for run in runs if run.id not in early], measured, "runs")
     found += _stopped([*early.values()])

@@ -111,7 +111,7 @@ def candidate_of(
     design = experiment["design"]
     candidate = ctx.cached(Proposals).candidate(id, experiment, runs, baseline_values(ctx, design))
     if candidate is not None and "baseline_n" in candidate:
-        candidate["baseline_n"] += len(stopped_runs(ctx, parts_of(ctx, design)))
+        candidate["baseline_n"] += len(stopped_runs(ctx, parts_of(ctx, design), design["metric"]))
     if candidate is None or "model" in candidate or (metric := design["metric"]) is None:
         return candidate
     learned = ctx.cached(Learned)

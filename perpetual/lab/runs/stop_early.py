@@ -84,7 +84,7 @@ def _arms(ctx: Context, experiment: ExperimentRow, metric: str, beside: Sequence
     design = experiment.body["design"]
     own = sources_of(ctx, experiment) if design["claim"] is not None else pooled(ctx, root_of(ctx, experiment).id)
     peers = [id for id in beside if id not in own]
-    stopped = stopped_runs(ctx, [*own, *peers])
+    stopped = stopped_runs(ctx, [*own, *peers], metric)
     return _Arms(
         _complete(ctx, own, metric),
         _complete(ctx, parts_of(ctx, design), metric),
@@ -116,7 +116,7 @@ def rung(ctx: Context, run_id: str, share: float, beside: Sequence[str] = ()) ->
     if not lengths or max(lengths) - min(lengths) > _SAME_LENGTH * max(lengths):
         return None
     length = max(lengths)
-    stopped = arms.stopped or stopped_runs(ctx, parts_of(ctx, experiment.body["design"]))
+    stopped = arms.stopped or stopped_runs(ctx, parts_of(ctx, experiment.body["design"]), metric)
     step = where(stopped[0])["step"] if stopped else float(int(share * length))
     last = _last_step(ctx, run.id, metric, _LOOK_BYTES)
     value = None if last is None or last < step else _value_at(ctx, run.id, metric, step)

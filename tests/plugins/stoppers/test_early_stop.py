@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -32,7 +33,7 @@ for step in range(1, 21):
         while not Path("go").exists():
             time.sleep(0.02)
     foretold = rng.gauss(0, spread) * (1 - step / 20)
-    perpetual.log({"acc": level - 5 / step + foretold}, step=step)
+    perpetual.log({"acc": level - 5 / step + foretold, "loss": 100 - 3 * level}, step=step)
 """
 
 
@@ -177,6 +178,47 @@ def test_a_baseline_s_run_is_stopped_and_counts(lab: Lab) -> None:
     assert found.effect["value"] != before["value"]
     assert any(text.startswith(f"stopped_runs: {run} was stopped early by curve") for text in found.flags)
     assert not any(text.startswith("lost_runs") for text in found.flags)
+
+
+def test_a_baseline_s_run_that_was_stopped_by_another_metric_is_lost_to_a_claim(lab: Lab) -> None:
+    """Its value is one of accuracy, and says nothing of a loss."""
+    more = lab.experiments.propose(extends="e1", replicates=1)
+    lab.experiments.approve(more.id)
+    lab.runs.stop_early(waiting(lab, more.id), step=5.0, by="curve", why="it shows enough")
+    made = lab.hypotheses.add("the loss falls", metric="loss", direction="min", mde=1.0, baseline="e1")
+    claim = lab.experiments.propose(made.id, command=f"{sys.executable} train.py 10 1 0", replicates=2, wall_s=60)
+    lab.experiments.approve(claim.id)
+    complete(lab, claim.id)
+    found = lab.hypotheses.get(made.id)
+    assert found.effect is not None
+    assert found.effect["value"] == pytest.approx(mean(lab, "e1", "loss") - mean(lab, claim.id, "loss"))
+    assert "stopped early" not in found.effect["how"]
+    assert not any(text.startswith("stopped_runs") for text in found.flags)
+
+
+def mean(lab: Lab, experiment_id: str, metric: str) -> float:
+    values = [run.metrics[metric] for run in lab.runs.named([experiment_id])]
+    return fmean(value for value in values if value is not None)
+
+
+def test_a_stopped_run_of_an_experiment_that_is_not_pooled_says_nothing(lab: Lab) -> None:
+    """The runs of a claim that ends by a rule of its own, where the same command was measured without one first."""
+    claim = claimed(lab)
+    complete(lab, claim)
+    lab.runs.stop_early(waiting(lab, claim), step=5.0, by="curve", why="it shows enough")
+    rule = lab.experiments.propose(None, command=f"{sys.executable} train.py 10 0 0.03", metric="acc", direction="max",
+                                   replicates=1, wall_s=60, stop_rule="exit:7")  # fmt: skip
+    lab.experiments.approve(rule.id)
+    ruled = lab.experiments.propose("h1", command=lab.experiments.get(claim).command, baseline=rule.id, replicates=8,
+                                    wall_s=60)  # fmt: skip
+    assert ruled.design.stop_rule == "exit:7"
+    lab.experiments.approve(ruled.id)
+    complete(lab, ruled.id)
+    before = lab.hypotheses.get("h1")
+    lab.runs.stop_early(waiting(lab, ruled.id), step=5.0, by="curve", why="it shows enough")
+    after = lab.hypotheses.get("h1")
+    assert after.effect == before.effect
+    assert after.confidence == before.confidence
 
 
 def test_runs_of_no_claim_confirmations_and_typed_baselines_are_completed(lab: Lab) -> None:
