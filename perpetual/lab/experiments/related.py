@@ -27,7 +27,11 @@ class Related:
 
     def users(self, id: str) -> set[str | None]:
         """Returns the hypotheses of the experiments that are compared with this one; None stands for no hypothesis."""
-        return {*self._those_naming("baseline", id).values()}
+        return {*self.compared_with(id).values()}
+
+    def compared_with(self, id: str) -> dict[str, str | None]:
+        """Returns those experiments, each with its hypothesis."""
+        return self._those_naming("baseline", id)
 
     def bearing_on(self, hypothesis_ids: Iterable[str]) -> list[ExperimentRow]:
         """Returns the hypotheses' experiments and their baselines, with their stand-ins and experiments like them."""

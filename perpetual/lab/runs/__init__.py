@@ -309,7 +309,7 @@ class Runs(Paged[Run]):
 
         Raises:
             Conflict: if it has ended.
-            UsageError: if its metric is none that a curve can stand for, or other metrics of it count too.
+            UsageError: if its metric is none that a curve can stand for, or its other values count too.
         """
         from perpetual.lab.runs import stop_early
 
@@ -327,7 +327,7 @@ class Runs(Paged[Run]):
         Raises:
             Conflict: if it has ended, or too few runs of its claim are complete.
             NotPermitted: for an agent.
-            UsageError: if its metric has no value at that step, or is none that a curve can stand for.
+            UsageError: if its metric has no value at that step; and as for `rung`.
         """
         from perpetual.lab.runs import stop_early
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cache, partial
 from typing import Literal, NamedTuple
 
 from perpetual.errors import Conflict, NotPermitted, PerpetualError, UsageError
-from perpetual.lab.bodies import StoppedBody
+from perpetual.lab.bodies import DesignBody, StoppedBody
 from perpetual.lab.context import Context
 from perpetual.lab.evidence.early import stopped_runs, where
 from perpetual.lab.evidence.stale import parts_of, pooled, root_of
@@ -50,24 +51,11 @@ class Rung(NamedTuple):
 
 
 class _Curves:
-    """Values of runs that ended, which are read once."""
+    """Last steps of runs that ended, and their values at a step, each read once."""
 
     def __init__(self, ctx: Context) -> None:
-        self._ctx = ctx
-        self._lengths: dict[tuple[str, str], float | None] = {}
-        self._values: dict[tuple[str, str, float], float | None] = {}
-
-    def length(self, run_id: str, metric: str) -> float | None:
-        """Returns the last step of a run."""
-        if (run_id, metric) not in self._lengths:
-            self._lengths[run_id, metric] = _last_step(self._ctx, run_id, metric)
-        return self._lengths[run_id, metric]
-
-    def value(self, run_id: str, metric: str, step: float) -> float | None:
-        """Returns the value of a run at a step."""
-        if (run_id, metric, step) not in self._values:
-            self._values[run_id, metric, step] = _value_at(self._ctx, run_id, metric, step)
-        return self._values[run_id, metric, step]
+        self.length = cache(partial(_last_step, ctx))
+        self.value = cache(partial(_value_at, ctx))
 
 
 class _Arms(NamedTuple):
@@ -95,14 +83,27 @@ def _arms(ctx: Context, experiment: ExperimentRow, metric: str, beside: Sequence
 
 
 def _metric_of(ctx: Context, run: RunRow) -> tuple[ExperimentRow, str]:
-    """Returns a live run's experiment and metric. Raises Conflict, or UsageError for one that no curve stands for."""
+    """Returns a live run's experiment and metric. Raises Conflict, or UsageError where a curve cannot stand for it."""
     if run.body["status"] in ENDED:
         raise Conflict(f"{run.id} is {run.body['status']}; there is nothing to stop", hint=f"perpetual runs {run.id}")
     experiment = ctx.need(EXPERIMENT, run.body["experiment_id"])
-    design = experiment.body["design"]
-    if design["metric"] is None or design["kind"] != "gaussian" or design.get("guards") or design.get("on_crash"):
+    metric, related = experiment.body["design"]["metric"], ctx.cached(Related)
+    if metric is None or not _has_curve(experiment.body["design"], metric):
         raise UsageError(f"{run.id} measures what no curve can stand for", hint=f"perpetual kill {run.id}")
-    return experiment, design["metric"]
+    owner = ctx.need(EXPERIMENT, experiment.body.get("extends") or experiment.id)
+    users = {id for each in (experiment, owner, root_of(ctx, owner)) for id in related.compared_with(each.id)}
+    for other in (ctx.need(EXPERIMENT, id) for id in sorted({*users, *owner.body.get("shared_by", ())})):
+        design = other.body["design"]
+        is_claimed = design["claim"] is not None and other.body["status"] not in ("rejected", "expired")
+        if is_claimed and (design.get("runs_of") == owner.id or not _has_curve(design, metric)):
+            raise UsageError(f"{other.id} needs more than {run.id}'s curve", hint=f"perpetual experiments {other.id}")
+    return experiment, metric
+
+
+def _has_curve(design: DesignBody, metric: str) -> bool:
+    """Returns whether a curve of the metric can stand for a run in a comparison of this design."""
+    is_plain = design["kind"] == "gaussian" and not design.get("guards") and not design.get("on_crash")
+    return is_plain and design["metric"] == metric
 
 
 def rung(ctx: Context, run_id: str, share: float, beside: Sequence[str] = ()) -> Rung | None:
@@ -123,12 +124,8 @@ def rung(ctx: Context, run_id: str, share: float, beside: Sequence[str] = ()) ->
     sign = -1.0 if experiment.body["design"]["direction"] == "min" else 1.0
 
     def points(runs: Sequence[RunRow]) -> tuple[tuple[float, float], ...]:
-        found = []
-        for item in runs:
-            x, y = curves.value(item.id, metric, step), item.body["metrics"][metric]
-            if x is not None and y is not None:
-                found.append((sign * x, sign * y))
-        return tuple(found)
+        pairs = [(curves.value(item.id, metric, step), item.body["metrics"][metric]) for item in runs]
+        return tuple((sign * x, sign * y) for x, y in pairs if x is not None and y is not None)
 
     own = [item for item in arms.stopped if item.body["experiment_id"] not in beside]
     peers = [curves.value(item.id, metric, step) for item in arms.peers]
@@ -150,7 +147,7 @@ def rung(ctx: Context, run_id: str, share: float, beside: Sequence[str] = ()) ->
 def _sort(ctx: Context, experiment: ExperimentRow) -> Literal["claim", "baseline", "plain"]:
     if experiment.body["design"]["claim"] is not None:
         return "claim"
-    return "baseline" if ctx.cached(Related).users(root_of(ctx, experiment).id) else "plain"
+    return "baseline" if ctx.cached(Related).compared_with(root_of(ctx, experiment).id) else "plain"
 
 
 def stop_early(ctx: Context, run_id: str, *, step: float, by: str, why: str, beside: Sequence[str] = ()) -> RunRow:
@@ -169,8 +166,7 @@ def stop_early(ctx: Context, run_id: str, *, step: float, by: str, why: str, bes
         raise UsageError(f"{run.id} has no {metric} at step {step:g} yet", hint=f"perpetual curves {run.id}")
     at_step = arms.at_step
     for item in (*arms.own, *arms.others, *arms.peers):
-        x = at_step.get(item.id, curves.value(item.id, metric, step))
-        if x is not None:
+        if (x := at_step.get(item.id, curves.value(item.id, metric, step))) is not None:
             at_step[item.id] = x
     known = sum(item.id in at_step for item in arms.own)
     if not beside and known < LEAST_COMPLETE:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 
@@ -219,6 +220,39 @@ def test_a_stopped_run_of_an_experiment_that_is_not_pooled_says_nothing(lab: Lab
     after = lab.hypotheses.get("h1")
     assert after.effect == before.effect
     assert after.confidence == before.confidence
+
+
+def test_a_baseline_s_run_is_completed_where_a_claim_needs_more_than_its_curve(lab: Lab) -> None:
+    lab.settings.set_methodology("stoppers.active", "curve")
+    complete(lab, claimed(lab), 3)
+    again = lab.experiments.propose(extends="e1", replicates=2)
+    lab.experiments.approve(again.id)
+    run = waiting(lab, again.id)
+    assert verdicts(lab, dry_run=True) == {run: "would_stop"}
+    others: list[dict[str, Any]] = [{"metric": "loss", "direction": "min", "mde": 1.0}, {"guards": ["loss:min:1"]}]
+    for number, more in enumerate(others):
+        made = lab.hypotheses.add(f"idea {number}", metric="acc", direction="max", mde=1.0, baseline="e1")
+        other = lab.experiments.propose(made.id, command=f"{sys.executable} train.py 10 1 0", wall_s=60, **more)
+        found = [(each["verdict"], each["why"]) for each in judge(lab)["runs"]]
+        assert found == [("not_eligible", f"{other.id} needs more than {run}'s curve")]
+        with pytest.raises(UsageError, match=f"{other.id} needs more than {run}'s curve"):
+            lab.runs.stop_early(run, step=5.0, by="me", why="by hand")
+        assert lab.runs.get(run).status == "running"
+        lab.experiments.reject(other.id, "it will not run")
+    assert verdicts(lab) == {run: "stopped"}
+
+
+def test_the_runs_that_two_claims_share_are_completed(lab: Lab) -> None:
+    lab.settings.set_methodology("stoppers.active", "curve")
+    made = lab.hypotheses.add("it helps", metric="acc", direction="max", mde=1.0, baseline="e1")
+    own = lab.experiments.propose(made.id, command=f"{sys.executable} train.py 10 0 0.02", replicates=3, wall_s=60)
+    shares = lab.hypotheses.add("the loss falls", metric="loss", direction="min", mde=1.0, baseline="e1")
+    sharing = lab.experiments.propose(shares.id, runs_of=own.id)
+    lab.experiments.approve_all([own.id, sharing.id])
+    complete(lab, own.id)
+    run = waiting(lab, own.id)
+    assert [each["why"] for each in judge(lab)["runs"]] == [f"{sharing.id} needs more than {run}'s curve"]
+    assert verdicts(lab) == {run: "not_eligible"}
 
 
 def test_runs_of_no_claim_confirmations_and_typed_baselines_are_completed(lab: Lab) -> None:
