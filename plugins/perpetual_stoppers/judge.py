@@ -26,6 +26,9 @@ __all__ = ["ACTIVE", "AT", "Judge", "judge"]
 
 ACTIVE, AT = "stoppers.active", "stoppers.at"
 _TRIAL = "scorers.trial"  # rows of the experiments of sweeps
+# Begins `of` in the settings of a campaign's arms, beside a commit. Unlike their tags, an approval binds it, and unlike
+# the campaign's records, it is there where that plugin is left out.
+_CAMPAIGN = "campaign:"
 TOO_LATE = 0.8  # of its steps: beyond, a stop saves too little
 
 
@@ -145,6 +148,8 @@ def _search(lab: Lab, experiment: Experiment) -> list[str]:
 def _not_eligible(experiment: Experiment) -> str | None:
     """Returns why no run of an experiment is stopped early; None where one may be."""
     design = experiment.design
+    if "commit" in experiment.config and str(experiment.config.get("of")).startswith(_CAMPAIGN):
+        return "it is of a pair of a campaign, which needs both runs complete"
     if design.claim is not None and not isinstance(design.baseline, str):
         return "its baseline is a number, which has no curve"
     if design.confirmation:
