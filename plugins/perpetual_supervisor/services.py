@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perpetual.api import (
@@ -33,6 +32,7 @@ from perpetual.toolkit.atomic import dump_json, write_atomic
 from perpetual.toolkit.contained import contained
 from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.service_state import FOLDER, path_of, service_states, state_of
+from perpetual_supervisor.service_end import end_service, file_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,7 +81,7 @@ class LabServices(Services):
         states = {state["name"]: state for state in service_states(str(self._folder))}
         found: list[ServiceLine] = []
         for name in [*offers, *(name for name in states if name not in offers)]:
-            state = states.get(_file_name(name)) or state_of(str(self._folder), _file_name(name))
+            state = states.get(file_name(name)) or state_of(str(self._folder), file_name(name))
             offer = offers.get(name)
             if offer is None and state["state"] != "running":
                 continue
@@ -156,11 +156,11 @@ class LabServices(Services):
         offer = self._offer(name)
         folder = self._folder / FOLDER
         confined.make_folder(folder)
-        lock = FileLock(path_of(str(self._folder), _file_name(name), "lock"))
+        lock = FileLock(path_of(str(self._folder), file_name(name), "lock"))
         if not lock.acquire(blocking=False):
             raise self._running(name)
         try:
-            _Host(self._lab, offer, _file_name(name)).serve(service)
+            _Host(self._lab, offer, file_name(name)).serve(service)
         finally:
             lock.release()
 
@@ -170,23 +170,18 @@ class LabServices(Services):
         Raises:
             NotFound: if there is no such service.
             NotPermitted: where an agent asks for it.
-            TransientError: if it goes on and its process cannot be identified.
+            TransientError: if it goes on and its process cannot be identified, or outlives the kill.
         """
         self._person_only("stopping a service")
         state = self.status(name)
         if state["state"] not in ("starting", "running"):
             return state
-        request = Path(path_of(str(self._folder), _file_name(name), "stop"))
-        write_atomic(request, "", durable=False)
-        if not self._wait_ended(name, grace_s):
-            self._kill(name, state["pid"])
-        with suppress(FileNotFoundError):
-            request.unlink()
+        end_service(str(self._folder), name, grace_s=grace_s)
         return self.status(name)
 
     def log(self, name: str) -> str:
         """Returns the path of what a service writes to its output."""
-        return path_of(str(self._folder), _file_name(name), "log")
+        return path_of(str(self._folder), file_name(name), "log")
 
     def allows(self, deed: str) -> None:
         """Raises NotPermitted where an agent asks for what starts a service, or in a held project."""
@@ -206,35 +201,6 @@ class LabServices(Services):
         seen = confined.look(path)
         fresh = os.O_TRUNC if seen is not None and seen.st_size > _LARGEST_LOG_BYTES else 0
         return confined.open_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | fresh)
-
-    def _wait_ended(self, name: str, timeout_s: float) -> bool:
-        deadline = time.monotonic() + timeout_s
-        while self.status(name)["state"] in ("starting", "running"):
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(_LOOK_S)
-        return True
-
-    def _kill(self, name: str, pid: object) -> None:
-        """Kills the process that holds the lock; what a file says of it is not believed."""
-        import psutil
-
-        lock = path_of(str(self._folder), _file_name(name), "lock")
-        try:
-            process = psutil.Process(pid) if type(pid) is int else None
-            is_holder = process is not None and any(
-                os.path.samefile(found.path, lock) for found in process.open_files() if os.path.exists(found.path)
-            )
-        except (psutil.Error, OSError):
-            process, is_holder = None, False
-        if process is None or not is_holder:
-            if self._wait_ended(name, _LOOK_S):
-                return
-            raise TransientError(f"the service {name} goes on, and its process is not known",
-                                 hint=f"find out which process holds {lock}, and end it")  # fmt: skip
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-        self._wait_ended(name, GRACE_S)
 
 
 class _Host:
@@ -320,8 +286,3 @@ class _Host:
             self._say(health=health)
             if self._stop.wait(_HEALTH_S):
                 return
-
-
-def _file_name(name: str) -> str:
-    """Returns the name of a service's files; a qualified name has a slash."""
-    return name.replace("/", "--")

@@ -207,8 +207,8 @@ _CACHES = ("perpetual_find/index.py", "perpetual_find/logs.py", "perpetual_find/
 _PUSHERS = ("perpetual_mirrors/starting.py",)
 # Nor is what shows a notice on the desktop, or starts the user's own program for it.
 _NOTICES = ("perpetual_dispatch/notices.py", "perpetual_notify/desktop.py", "perpetual_notify/program.py")
-# Nor is what keeps the daemon's process, what asks the user's service manager to, and what ends it without a record.
-_KEEPERS = ("perpetual_daemon/keeper.py", "perpetual_daemon/unit.py", "perpetual_daemon/by_files.py")
+# Nor is what keeps the daemon's process, and what asks the user's service manager to.
+_KEEPERS = ("perpetual_daemon/keeper.py", "perpetual_daemon/unit.py")
 # Nor is git, as campaigns use it: worktrees and branches of their own.
 _CAMPAIGNS = ("perpetual_campaign/repository.py",)
 # Nor is what reads the time of a commit.
