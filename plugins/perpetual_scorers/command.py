@@ -30,7 +30,7 @@ from perpetual_scorers.simulate import (
     benched,
 )
 from perpetual_scorers.stopping import InstalledStopper
-from perpetual_scorers.stopping_bench import Saving, savings
+from perpetual_scorers.stopping_bench import savings
 
 if TYPE_CHECKING:
     from perpetual_scorers.documents import BenchPolicy, PolicyComparison, PolicyResult, StoppingSaving
@@ -147,7 +147,7 @@ def bench_policy(
         for level in levels
         for size in sizes
     ]
-    saved: list[Saving] = []
+    saved: list[StoppingSaving] = []
     try:
         with mapper(jobs) as run:
             found = benched(known, cells, reference=first, episodes=episodes, seed=seed, run=run, progress=progress)
@@ -173,7 +173,7 @@ def bench_policy(
         "curve_correlation": curve_correlation,
         "results": [_document(result) for result in results],
         "comparisons": [cast("PolicyComparison", asdict(each)) for each in found.comparisons],
-        "stopping": [cast("StoppingSaving", asdict(each)) for each in saved],
+        "stopping": saved,
         "path": os.fspath(output.absolute()) if output else None,
     }
     if output is not None:
@@ -304,20 +304,20 @@ def _compared(each: Comparison) -> Iterable[str]:
     )
 
 
-def _saving(each: Saving) -> Iterable[str]:
-    equal = f" (against {each.full_threshold:g}: equal errors)" if each.equal_error else ""
-    hours = "-" if each.saved is None else f"{100 * each.saved:.0f} %"
-    if each.saved_low is not None and each.saved_high is not None:
-        hours += f" [{100 * each.saved_low:.0f}, {100 * each.saved_high:.0f}]"
+def _saving(each: StoppingSaving) -> Iterable[str]:
+    equal = f" (against {each['full_threshold']:g}: equal errors)" if each["equal_error"] else ""
+    hours = "-" if each["saved"] is None else f"{100 * each['saved']:.0f} %"
+    if each["saved_low"] is not None and each["saved_high"] is not None:
+        hours += f" [{100 * each['saved_low']:.0f}, {100 * each['saved_high']:.0f}]"
     return (
-        each.stopper,
-        f"{each.threshold:g}{equal}",
-        str(each.batch),
+        each["stopper"],
+        f"{each['threshold']:g}{equal}",
+        str(each["batch"]),
         hours,
-        f"{_percent(each.error_rate)} and {_percent(each.full_error_rate)}",
-        f"{_percent(each.false_support_rate)} and {_percent(each.full_false_support_rate)}",
-        f"{each.right:.1f} and {each.full_right:.1f}",
-        f"{each.undecided:.2f} and {each.full_undecided:.2f}",
+        f"{_percent(each['error_rate'])} and {_percent(each['full_error_rate'])}",
+        f"{_percent(each['false_support_rate'])} and {_percent(each['full_false_support_rate'])}",
+        f"{each['right']:.1f} and {each['full_right']:.1f}",
+        f"{each['undecided']:.2f} and {each['full_undecided']:.2f}",
     )
 
 

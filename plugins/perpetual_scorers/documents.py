@@ -114,7 +114,8 @@ class StoppingSaving(TypedDict):
     `saved` is a share with its 95 % bootstrap interval over campaigns. `threshold` is that of the campaigns with
     stopping and `full_threshold` that of those whose runs are all completed; at `equal_error` each is the lowest that
     was tried at which it errs at most as often as campaigns without stopping do at the threshold that was asked for.
-    Errors are of decided hypotheses; `right` and `undecided` are means of a campaign of twelve.
+    Errors are of decided hypotheses, false support of those without an effect; `right` and `undecided` are means of a
+    campaign of twelve.
     """
 
     stopper: str

@@ -12,7 +12,7 @@ from random import Random
 from typing import NamedTuple
 
 __all__ = ["RIGHT_AFTER", "Cell", "Comparison", "Episode", "Result", "Said", "brier_score", "calibration_error",
-           "compared", "failed", "interval", "said_true", "summary"]  # fmt: skip
+           "compared", "error_rate", "failed", "interval", "paired_ratio", "said_true", "summary"]  # fmt: skip
 
 RIGHT_AFTER = (10, 20, 40, 80)  # run-hours after which right verdicts are counted
 COMPARED_AFTER = 40
@@ -175,7 +175,8 @@ def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def _error_rate(episodes: Sequence[Episode]) -> float | None:
+def error_rate(episodes: Sequence[Episode]) -> float | None:
+    """Returns the share of wrong verdicts of the decided hypotheses; None where none is decided."""
     decided = sum(len(played.said) - played.undecided for played in episodes)
     return sum(played.wrong for played in episodes) / decided if decided else None
 
@@ -209,7 +210,7 @@ def summary(name: str, cell: Cell, episodes: Sequence[Episode], key: str = "") -
         right_80=_mean(after[3]),
         right=_mean(after[4]),
         runs=_mean([played.runs for played in episodes]),
-        error_rate=_error_rate(episodes),
+        error_rate=error_rate(episodes),
         undecided=_mean([played.undecided for played in episodes]),
         brier=brier_score(said) if said else None,
         ece=calibration_error(said) if said else None,
@@ -252,9 +253,9 @@ def compared(played: Played, policy: str, key: str = "", *, other_rules: Contain
             continue
         own = {other.threshold: other for who, other in played if who == policy and other.batch == cell.batch}
         found.append(_comparison(played, (policy, cell), (name, cell), key, equal_error=False))
-        bar = _error_rate(played[name, cell]) if name in other_rules else None
+        bar = error_rate(played[name, cell]) if name in other_rules else None
         for threshold in sorted(own):
-            error = _error_rate(played[policy, own[threshold]])
+            error = error_rate(played[policy, own[threshold]])
             if bar is not None and error is not None and error <= bar:
                 if threshold != cell.threshold:
                     found.append(_comparison(played, (policy, own[threshold]), (name, cell), key, equal_error=True))
@@ -265,26 +266,27 @@ def compared(played: Played, policy: str, key: str = "", *, other_rules: Contain
 def _comparison(
     played: Played, one: tuple[str, Cell], other: tuple[str, Cell], key: str, *, equal_error: bool
 ) -> Comparison:
-    place = RIGHT_AFTER.index(COMPARED_AFTER)
-    right, (least, most) = _figures(played[one], played[other], lambda each: each.right[place], key)
-    hours, _ = _figures(played[one], played[other], lambda each: each.half_hours, key)
-    total, _ = _figures(played[one], played[other], lambda each: each.run_hours, key)
+    place, key = RIGHT_AFTER.index(COMPARED_AFTER), f"ratio:{key}"
+    right, (least, most) = paired_ratio(played[one], played[other], lambda each: each.right[place], key)
+    hours, _ = paired_ratio(played[one], played[other], lambda each: each.half_hours, key)
+    total, _ = paired_ratio(played[one], played[other], lambda each: each.run_hours, key)
     return Comparison(
         one[0], other[0], one[1].threshold, other[1].threshold, one[1].batch, equal_error,
-        _error_rate(played[one]), _error_rate(played[other]), *right, *hours, *total,
+        error_rate(played[one]), error_rate(played[other]), *right, *hours, *total,
         says="helps" if least > 0 else "worse" if most < 0 else "no difference",
     )  # fmt: skip
 
 
-def _figures(
+def paired_ratio(
     one: Sequence[Episode], other: Sequence[Episode], figure: Callable[[Episode], float], key: str
 ) -> tuple[tuple[float | None, float | None, float | None], tuple[float, float]]:
     """Returns the ratio of two means with its interval, and the interval of their difference.
 
-    The same campaigns are drawn of both. None where the other one has nothing, or may have nothing.
+    The same campaigns are drawn of both; the resamples derive from `key`. None where the other one has nothing, or may
+    have nothing.
     """
     pairs = [(figure(a), figure(b)) for a, b in zip(one, other, strict=True)]
-    rng = Random(f"ratio:{key}")
+    rng = Random(key)
     drawn = [_totals(rng.choices(pairs, k=len(pairs))) for _ in range(_RESAMPLES)]
     ratios = [_ratio(*totals) for totals in (_totals(pairs), *drawn)]
     whole, (low, high) = ratios[0], _bounds(sorted(ratios[1:]))

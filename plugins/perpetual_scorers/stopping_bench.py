@@ -9,47 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from random import Random
+from typing import TYPE_CHECKING
 
-from perpetual_scorers.figures import Cell, Episode
+from perpetual_scorers.figures import Cell, Episode, error_rate, paired_ratio
 from perpetual_scorers.simulate import Arm, Broken, Conditions, Job, Mapper, Policy, play
 from perpetual_scorers.stopping import Stopping
 from perpetual_stoppers.stopper import Stopper
 
-__all__ = ["Saving", "savings"]
+if TYPE_CHECKING:
+    from perpetual_scorers.documents import StoppingSaving
+
+__all__ = ["savings"]
 
 LOWER = (0.0, 0.025, 0.05)  # than the threshold of the campaigns whose runs are all completed
-_RESAMPLES = 1000
 _CHUNK = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Saving:
-    """A stopper in one cell, against no stopping.
-
-    `saved` is the share of run-hours that is not spent, with its 95 % bootstrap interval over campaigns. `threshold` is
-    the stopper's and `full_threshold` that without it, where both are taken at equal error (`equal_error`) each the
-    lowest that errs as seldom. Rates of errors are of decided hypotheses, and of false support of those without an
-    effect; `right` and `undecided` are means of a campaign.
-    """
-
-    stopper: str
-    threshold: float
-    full_threshold: float
-    batch: int
-    equal_error: bool
-    saved: float | None
-    saved_low: float | None
-    saved_high: float | None
-    error_rate: float | None
-    full_error_rate: float | None
-    false_support_rate: float | None
-    full_false_support_rate: float | None
-    right: float
-    full_right: float
-    undecided: float
-    full_undecided: float
 
 
 def savings(
@@ -61,7 +34,7 @@ def savings(
     seed: int,
     run: Mapper = map,
     progress: Callable[[int, int], None] | None = None,
-) -> list[Saving]:
+) -> list[StoppingSaving]:
     """Returns for each stopper and cell what it saves at the same threshold, and at equal error where that differs.
 
     Raises:
@@ -102,12 +75,7 @@ def savings(
 
 
 def _errs(episodes: Sequence[Episode]) -> float:
-    return _error_rate(episodes) or 0.0
-
-
-def _error_rate(episodes: Sequence[Episode]) -> float | None:
-    decided = sum(len(each.said) - each.undecided for each in episodes)
-    return sum(each.wrong for each in episodes) / decided if decided else None
+    return error_rate(episodes) or 0.0
 
 
 def _false_support(episodes: Sequence[Episode]) -> float | None:
@@ -127,24 +95,28 @@ def _saving(
     key: str,
     *,
     equal_error: bool = False,
-) -> Saving:
+) -> StoppingSaving:
     (threshold, own), (full_threshold, full) = mine, theirs
-    pairs = [(one.spent_hours, other.spent_hours) for one, other in zip(own, full, strict=True)]
-    rng = Random(f"saving:{key}")
-    drawn = sorted(_share([*rng.choices(pairs, k=len(pairs))]) for _ in range(_RESAMPLES))
-    saved = _share(pairs)
-    return Saving(
-        stopper=name, threshold=threshold, full_threshold=full_threshold, batch=batch, equal_error=equal_error,
-        saved=saved,
-        saved_low=drawn[int(0.025 * _RESAMPLES)], saved_high=drawn[int(0.975 * _RESAMPLES) - 1],
-        error_rate=_error_rate(own), full_error_rate=_error_rate(full),
-        false_support_rate=_false_support(own), full_false_support_rate=_false_support(full),
-        right=_mean([each.right[-1] for each in own]), full_right=_mean([each.right[-1] for each in full]),
-        undecided=_mean([each.undecided for each in own]), full_undecided=_mean([each.undecided for each in full]),
-    )  # fmt: skip
+    (ratio, low, high), _ = paired_ratio(own, full, lambda each: each.spent_hours, f"saving:{key}")
+    return {
+        "stopper": name,
+        "threshold": threshold,
+        "full_threshold": full_threshold,
+        "batch": batch,
+        "equal_error": equal_error,
+        "saved": _left(ratio),
+        "saved_low": _left(high),
+        "saved_high": _left(low),
+        "error_rate": error_rate(own),
+        "full_error_rate": error_rate(full),
+        "false_support_rate": _false_support(own),
+        "full_false_support_rate": _false_support(full),
+        "right": _mean([each.right[-1] for each in own]),
+        "full_right": _mean([each.right[-1] for each in full]),
+        "undecided": _mean([each.undecided for each in own]),
+        "full_undecided": _mean([each.undecided for each in full]),
+    }
 
 
-def _share(pairs: Sequence[tuple[float, float]]) -> float:
-    """Returns the share of the second hours that the first ones save; 0 where there are none."""
-    theirs = math.fsum(other for _, other in pairs)
-    return 1 - math.fsum(mine for mine, _ in pairs) / theirs if theirs else 0.0
+def _left(share: float | None) -> float | None:
+    return None if share is None else 1 - share
