@@ -61,7 +61,7 @@ class Twice(LabServices):
 
 
 class Free(LabServices):
-    """Asks nobody."""
+    """Asks for no permission."""
 
     def run(self, name: str, service: Service | None = None) -> None:
         self.status(name)
