@@ -109,8 +109,7 @@ def _has_curve(design: DesignBody, metric: str) -> bool:
 def rung(ctx: Context, run_id: str, share: float, beside: Sequence[str] = ()) -> Rung | None:
     """Returns where a live run stands, as `Runs.rung` says."""
     finite(share, "the share", minimum=0.0, maximum=1.0)
-    run = ctx.need(RUN, run_id)
-    experiment, metric = _metric_of(ctx, run)
+    experiment, metric = _metric_of(ctx, run := ctx.need(RUN, run_id))
     arms, curves = _arms(ctx, experiment, metric, beside), ctx.cached(_Curves)
     complete = (*arms.own, *arms.others, *arms.peers)
     lengths = [each for item in complete if (each := curves.length(item.id, metric)) is not None]
@@ -147,7 +146,8 @@ def rung(ctx: Context, run_id: str, share: float, beside: Sequence[str] = ()) ->
 def _sort(ctx: Context, experiment: ExperimentRow) -> Literal["claim", "baseline", "plain"]:
     if experiment.body["design"]["claim"] is not None:
         return "claim"
-    return "baseline" if ctx.cached(Related).compared_with(root_of(ctx, experiment).id) else "plain"
+    users = (ctx.need(EXPERIMENT, id) for id in ctx.cached(Related).compared_with(root_of(ctx, experiment).id))
+    return "baseline" if any(each.body["design"]["claim"] is not None for each in users) else "plain"
 
 
 def stop_early(ctx: Context, run_id: str, *, step: float, by: str, why: str, beside: Sequence[str] = ()) -> RunRow:

@@ -29,6 +29,7 @@ def lab(project: Path) -> Iterator[Lab]:
                 made.runs.kill(run.id, grace_s=0.0)
 
 
+@pytest.mark.slow
 def test_no_arm_of_a_campaign_is_stopped(lab: Lab) -> None:
     campaigns = started(lab, command=f"{sys.executable} -c 'import time; time.sleep(600)'", replicates=2)
     campaigns.submit(edited(campaigns, "GAIN = 0.1\n").id)

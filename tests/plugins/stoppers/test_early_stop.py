@@ -202,6 +202,7 @@ def mean(lab: Lab, experiment_id: str, metric: str) -> float:
     return fmean(value for value in values if value is not None)
 
 
+@pytest.mark.slow
 def test_a_stopped_run_of_an_experiment_that_is_not_pooled_says_nothing(lab: Lab) -> None:
     """The runs of a claim that ends by a rule of its own, where the same command was measured without one first."""
     claim = claimed(lab)
