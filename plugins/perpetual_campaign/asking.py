@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Record
     from perpetual_campaign.campaigns import Campaigns
+    from perpetual_campaign.records import CampaignRecords
 
-__all__ = ["asked_of", "shown_in"]
+__all__ = ["asked_of", "editable", "shown_in"]
 
 _BYTES_PER_TOKEN = 3
 _LONG, _SHORT = 300, 120  # characters of a foreign text
@@ -55,7 +56,7 @@ def asked_of(
     left = tokens * _BYTES_PER_TOKEN - len(json.dumps([task, seal(known)], ensure_ascii=False).encode())
     files: list[dict[str, str]] = []
     left_out: list[dict[str, object]] = []
-    for path, one in _editable(campaigns, campaign, str(candidate["base"])):
+    for path, one in editable(campaigns, campaign, str(candidate["base"])):
         text = _text(blob(campaigns.git, one.object)) if one.size <= left else None
         item = None if text is None else {"path": path, "text": text}
         size = len(json.dumps(item, ensure_ascii=False).encode()) + len(path) if item is not None else 0
@@ -85,8 +86,8 @@ def _text(data: bytes) -> str | None:
         return None
 
 
-def _editable(campaigns: Campaigns, campaign: Record, base: str) -> list[tuple[str, Listed]]:
-    """Returns the plain files that a candidate may change, the shortest first."""
+def editable(campaigns: CampaignRecords, campaign: Record, base: str) -> list[tuple[str, Listed]]:
+    """Returns the plain files that a candidate may change, by their paths from the project, the shortest first."""
     scope, below = campaigns.scope(campaign), campaigns.git.below
     prefix = f"{below}/" if below else ""
     found = [

@@ -6,14 +6,13 @@ mark of this machine binds them. Where one of them is another, or on another mac
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from perpetual.api import Conflict, NotPermitted, TransientError, UsageError
+from perpetual.api import Conflict, NotPermitted, Refused, TransientError, UsageError
 from perpetual.toolkit.fence import neutralise
-from perpetual.toolkit.units import posix_of
+from perpetual.toolkit.units import counted, posix_of
 from perpetual_campaign.progress import Progress
 from perpetual_campaign.records import LIVE, candidate_ref
 from perpetual_campaign.repository import Commit
@@ -48,10 +47,13 @@ class ByThinker(Progress):
         self._check_open(campaign)
         most = campaign["max_candidates"] if max_candidates is None else max_candidates
         self.check_thinker(at_once, most)
+        if at_once:
+            self.check_editable(campaign)
         if max_candidates is not None:
             self._check_person()
         changed = self._campaigns.update(campaign.id, thinker=at_once, max_candidates=most)
-        return self._campaigns.update(campaign.id, thinker_mark=self._thinker_mark(changed) if at_once else None)
+        mark = self._thinker_mark(changed, draw=True)  # also where it is taken back: no earlier one counts any more
+        return self._campaigns.update(campaign.id, thinker_mark=mark if at_once else None)
 
     def check_thinker(self, at_once: int, max_candidates: int | None) -> None:
         """Raises as `set_thinker` says."""
@@ -68,21 +70,37 @@ class ByThinker(Progress):
         if self._lab.settings.withholds:
             raise NotPermitted("giving a campaign a thinker is for a person", hint="ask the person at this machine")
 
+    def check_editable(self, campaign: Record) -> None:
+        """Raises UsageError for a campaign whose best has no file that a thinker may edit."""
+        from perpetual_campaign.asking import editable
+
+        if not editable(self, campaign, str(campaign["best"])):
+            raise UsageError(
+                f"no file of {str(campaign['best'])[:12]} matches --edit and no --protect",
+                hint="--edit takes paths from the project's folder; the file must be committed",
+            )
+
+    def why_full(self, campaign: Record) -> str | None:
+        """Returns why a campaign has no room for another candidate of a thinker, ever; None where it has."""
+        items, most = self.of(campaign), int(campaign["max_candidates"] or 0)
+        if len(items) >= most:
+            return f"{campaign['name']} has had its {counted(most, 'candidate')}"
+        try:
+            self._check_budget(campaign)
+        except Refused as problem:
+            return problem.message
+        return None
+
     def opened(self, campaign: Record, thinker: str) -> Record | None:
         """Returns a new candidate for the thinker, None where the campaign has no room for one now."""
         with self._at_work():
             campaign = self._campaigns.get(campaign.id)
             items = self.of(campaign)
             live = sum(one["thinker"] is not None and one["state"] in LIVE for one in items)
-            if campaign["state"] != "open" or live >= int(campaign["thinker"] or 0) or not self.has_room(campaign):
+            is_full = campaign["state"] != "open" or self.why_full(campaign) is not None
+            if is_full or live >= int(campaign["thinker"] or 0):
                 return None
             return self._made(campaign, ASKED, thinker)
-
-    def has_room(self, campaign: Record) -> bool:
-        """Returns whether a campaign may have another candidate of a thinker, once one of those at once is over."""
-        left = self.hours_left(campaign)
-        is_full = len(self.of(campaign)) >= int(campaign["max_candidates"] or 0)
-        return not is_full and (left is None or self.worst_case(campaign) <= left)
 
     def filled(self, candidate: Record, base: str, tree: str, claim: str, at: str) -> Record:
         """Commits a checked edit on the branch of its candidate, which the next `advance` submits; once.
@@ -98,8 +116,7 @@ class ByThinker(Progress):
             if candidate["state"] != "editing" or candidate["edited_at"] is not None:
                 return candidate
             idea = neutralise(claim, _LONGEST_CLAIM)
-            patch = self.git.patch_id(base, tree)
-            mark = self._mark(campaign, candidate, patch) if self.is_thinker_let(campaign) else None
+            mark = self._mark(campaign, candidate, base, tree) if self.is_thinker_let(campaign) else None
             commit = self.git.write(Commit(tree, base, f"{idea}\n", candidate.created_by, int(posix_of(at))))
             folder, ref = self.worktree(candidate, campaign), candidate_ref(campaign, candidate)
             self.git.check_worktree(folder)
@@ -118,12 +135,6 @@ class ByThinker(Progress):
             candidate = self._candidates.get(candidate.id)
             if candidate["state"] in ("new", "editing") and candidate["edited_at"] is None:
                 self._end(self._campaigns.get(candidate["campaign"]), candidate, "refused", why)
-
-    def is_thinker_let(self, campaign: Record) -> bool:
-        """Returns whether a person of this machine has let a thinker edit for this campaign as it is."""
-        mark = campaign.fields.get("thinker_mark")
-        is_on = campaign["state"] == "open" and int(campaign["thinker"] or 0) > 0
-        return is_on and isinstance(mark, str) and hmac.compare_digest(mark, self._thinker_mark(campaign))
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:

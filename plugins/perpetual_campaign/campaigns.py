@@ -14,7 +14,7 @@ with Lab.open() as lab:
 A candidate is measured twice. The trial runs it and the best in pairs, by turns, with the seeds in common. Where that
 supports it, the confirmation does the same again on seeds that nothing was chosen by, so that no later
 candidate is compared with a number that was picked for being good. It is kept where both support it and their e-values
-multiplied reach 1/alpha: a candidate without an effect is kept with a chance of at most alpha.
+multiplied reach 1/alpha: a candidate that changes nothing is kept with a chance of at most alpha.
 
 The record comes first and git follows: `new`, `keeping` and `archiving` name work in git that is about to be done,
 which the next `advance` does again if a process died over it. A file lock lets one process at a time work on git.
@@ -24,9 +24,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from perpetual.api import Conflict, Refused, UsageError, line
 from perpetual.toolkit.units import finite
@@ -115,24 +114,23 @@ class Campaigns(ByThinker):
             if (there := self.git.commit_of(ref)) not in (None, found):
                 raise Conflict(f"the branch {ref.removeprefix('refs/heads/')} exists at {(there or '')[:12]}",
                                hint="another name")  # fmt: skip
-            made = self._campaigns.add(
-                name=name, command=command, metric=metric, direction=direction, mde=mde, edit=edits,
-                protect=checked_patterns(protect, "--protect"), replicates=replicates, max_pairs=most,
-                max_candidates=max_candidates, budget_run_hours=budget_run_hours, wall_s=wall_s, gpus=gpus,
-                base=found, base_branch=branch, best=found, state="open",
-                thinker=thinker,
-            )  # fmt: skip
-            with self._rehearsed():
-                self._hypothesis(made, None, "rehearsal", None)  # a metric that can be none is refused here
+            fields: dict[str, Any] = {
+                "name": name, "command": command, "metric": metric, "direction": direction, "mde": mde, "edit": edits,
+                "protect": checked_patterns(protect, "--protect"), "replicates": replicates, "max_pairs": most,
+                "max_candidates": max_candidates, "budget_run_hours": budget_run_hours, "wall_s": wall_s, "gpus": gpus,
+                "alpha": self._number("alpha"), "base": found, "base_branch": branch, "best": found, "state": "open",
+                "thinker": thinker,
+            }  # fmt: skip
+            with self._lab.together(undo=True):  # a metric that can be none is refused here, before anything is there
+                rehearsed = self._campaigns.add(**fields)
+                self._hypothesis(rehearsed, None, "rehearsal", None)
+                if thinker:
+                    self.check_editable(rehearsed)
+            made = self._campaigns.add(**fields)
             self.git.move(ref, found, None)
             if thinker:
-                made = self._campaigns.update(made.id, thinker_mark=self._thinker_mark(made))
+                made = self._campaigns.update(made.id, thinker_mark=self._thinker_mark(made, draw=True))
         return made
-
-    @contextmanager
-    def _rehearsed(self) -> Iterator[None]:
-        with self._lab.together(undo=True):
-            yield
 
     def candidate(self, name: str, idea: str) -> Record:
         """Makes a candidate: a branch from the best, and a worktree to edit it in.

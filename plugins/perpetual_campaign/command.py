@@ -178,9 +178,10 @@ def think(cli: CliContext, name: str, at_once: int | None, max_candidates: int |
         Campaigns(cli.lab).set_thinker(name, at_once, max_candidates=max_candidates)
     elif max_candidates is not None:
         raise UsageError("--max-candidates goes with --at-once", hint=f"perpetual campaign think {name} --at-once 2")
-    if at_once != 0:
-        asked(cli.lab, name)
+    why = None if at_once == 0 else asked(cli.lab, name)
     _show(cli, name)
+    if why is not None:
+        click.echo(f"nothing more is asked: {line(why)}", err=True)
 
 
 @campaign.command()

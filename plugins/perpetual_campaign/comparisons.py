@@ -9,9 +9,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perpetual.api import PerpetualError, line
+from perpetual.api import Conflict, PerpetualError, line
 from perpetual.toolkit import user_state
 from perpetual.toolkit.worktrees import standing_in
+from perpetual_campaign import permission
 from perpetual_campaign.looks import Look, measured, needed
 from perpetual_campaign.records import (
     ENDED,
@@ -65,33 +66,49 @@ class Comparisons(CampaignRecords):
         runs = self._lab.runs.named(ids) if ids else ()
         return sum((run.duration_s or 0.0) for run in runs) / 3600.0 * max(1, int(campaign["gpus"]))
 
-    def _mark(self, campaign: Record, candidate: Record, patch: str) -> str:
-        """Returns the mark by which this user has let a difference run, which no record from elsewhere can bring."""
+    def _mark(self, campaign: Record, candidate: Record, base: str, commit: str) -> str:
+        """Returns the mark by which this user lets the files of a commit run beside those of a base.
+
+        No record from elsewhere can bring it.
+        """
         bound = ["campaign", self._lab.config.project_id, campaign.id, campaign["command"], campaign["replicates"],
-                 campaign["wall_s"], campaign["gpus"], candidate.id, patch]  # fmt: skip
+                 campaign["wall_s"], campaign["gpus"], candidate.id, self.git.tree_of(base),
+                 self.git.tree_of(commit)]  # fmt: skip
         if campaign["max_pairs"] is not None:
             bound.append(campaign["max_pairs"])
         return _signed(bound)
 
-    def _thinker_mark(self, campaign: Record) -> str:
-        """Returns the mark by which this user has let a thinker edit for a campaign as it is."""
-        names = ("name", "command", "metric", "direction", "mde", "edit", "protect", "replicates", "max_pairs",
-                 "max_candidates", "budget_run_hours", "wall_s", "gpus", "thinker")  # fmt: skip
-        return _signed(
-            ["campaign-thinker", self._lab.config.project_id, campaign.id, *(campaign[one] for one in names)]
-        )
-
-    def _is_let(self, campaign: Record, candidate: Record, patch: str | None = None) -> bool:
-        """Returns whether this user has let a difference of a candidate run, by default the one that it has."""
+    def _is_let(self, campaign: Record, candidate: Record, base: str, commit: str) -> bool:
+        """Returns whether this user has let the files of a commit run for a candidate, beside those of a base."""
         mark = candidate.fields.get("mark")
-        found = self._mark(campaign, candidate, str(candidate["patch"]) if patch is None else patch)
-        return isinstance(mark, str) and hmac.compare_digest(mark, found)
+        return isinstance(mark, str) and hmac.compare_digest(mark, self._mark(campaign, candidate, base, commit))
+
+    def is_thinker_let(self, campaign: Record) -> bool:
+        """Returns whether a person of this machine has let a thinker edit for this campaign as it is."""
+        mark = campaign.fields.get("thinker_mark")
+        is_on = campaign["state"] == "open" and int(campaign["thinker"] or 0) > 0
+        return is_on and isinstance(mark, str) and hmac.compare_digest(mark, self._thinker_mark(campaign))
+
+    def _thinker_mark(self, campaign: Record, *, draw: bool = False) -> str:
+        """Returns the mark by which this user has let a thinker edit for a campaign as it is.
+
+        Args:
+            campaign: of the lab.
+            draw: make all earlier marks void first.
+        """
+        names = ("name", "command", "metric", "direction", "mde", "edit", "protect", "replicates", "max_pairs", "alpha",
+                 "max_candidates", "budget_run_hours", "wall_s", "gpus", "thinker", "best")  # fmt: skip
+        grant = permission.drawn(self._grant(campaign)) if draw else permission.held(self._grant(campaign))
+        return _signed(["campaign-thinker", grant, *self._grant(campaign), *(campaign[one] for one in names)])
+
+    def _grant(self, campaign: Record) -> tuple[str, str]:
+        return self._lab.config.project_id, campaign.id
 
     def _approved(self, campaign: Record, candidate: Record) -> Record:
         """Approves the proposed runs of a candidate that a person has submitted, and starts them."""
-        if not self._lab.settings.withholds and not self._is_let(campaign, candidate):
-            mark = self._mark(campaign, candidate, str(candidate["patch"]))
-            candidate = self._change(candidate, mark=mark)
+        stage = self._stages(candidate)[-1]
+        if not self._lab.settings.withholds and not self._is_let(campaign, candidate, stage["base"], stage["commit"]):
+            candidate = self._change(candidate, mark=self._mark(campaign, candidate, stage["base"], stage["commit"]))
         self._started(campaign, candidate)
         return candidate
 
@@ -101,7 +118,8 @@ class Comparisons(CampaignRecords):
         looks = [[self._lab.experiments.get(id) for id in pair] for pair in pairs_of(stage)]
         arms = [arm for pair in looks for arm in pair]
         proposed = [arm.id for arm in arms if arm.status == "proposed"]
-        if proposed and (self._lab.settings.withholds or not self._is_let(campaign, candidate)):
+        is_let = self._is_let(campaign, candidate, stage["base"], stage["commit"])
+        if proposed and (self._lab.settings.withholds or not is_let):
             return f"a person approves {' and '.join(proposed)}"
         try:
             if proposed:
@@ -171,7 +189,7 @@ class Comparisons(CampaignRecords):
             others = [one for one in self._stages(candidate) if (one["round"], one["kind"]) != (round, kind)]
             made = self._change(candidate, state=kind, base=base, commit=commit, round=round, stages=[*others, stage])
             # With the proposal: a daemon that saw it alone would end, since a person had to approve it.
-            if not self._lab.settings.withholds and self._is_let(campaign, made):
+            if not self._lab.settings.withholds and self._is_let(campaign, made, base, commit):
                 self._lab.experiments.approve_all([best.id, arm.id])
             return made
 
@@ -193,9 +211,23 @@ class Comparisons(CampaignRecords):
             )
             longer = Stage(**{**stage, "more": [*more, [best.id, own.id]]})
             made = self._change(candidate, stages=[*before, longer])
-            if not self._lab.settings.withholds and self._is_let(campaign, made):
+            if not self._lab.settings.withholds and self._is_let(campaign, made, stage["base"], stage["commit"]):
                 self._lab.experiments.approve_all([best.id, own.id])
             return made
+
+    def check_measured(self, candidate: Record) -> None:
+        """Raises Conflict where a comparison of the present round has measured another commit than the record names.
+
+        What an experiment measures is bound by its approval.
+        """
+        for stage in self._stages(candidate):
+            if stage["round"] != candidate["round"]:
+                continue
+            for place, pair in enumerate(zip(*pairs_of(stage), strict=True)):
+                named = (stage["base"], candidate["commit"])[place]
+                if any(self._lab.experiments.get(id).config.get("commit") != named for id in pair):
+                    raise Conflict(f"{pair[0]} has measured another commit than {named[:12]}",
+                                   hint=f"perpetual campaign drop {candidate.id}")  # fmt: skip
 
     def look(self, campaign: Record, candidate: Record) -> Look:
         """Returns what the last comparison of a candidate has come to."""
@@ -204,7 +236,7 @@ class Comparisons(CampaignRecords):
         of_best, own = (self._values(campaign, [pair[side] for pair in pairs_of(stage)]) for side in (0, 1))
         pairs = sum(self._lab.experiments.get(arm).design.replicates for _, arm in pairs_of(stage))
         before = self.e_value(candidate, but=stage)
-        least = needed(stage["kind"], self.support, self.alpha, before)
+        least = needed(stage["kind"], self.support, self.alpha_of(campaign), before)
         sign = -1.0 if campaign["direction"] == "min" else 1.0
         effect, sd = measured(of_best, own, sign)
         return Look(pairs, most_pairs(campaign), claim.status, claim.e_support, least, effect, sd, campaign["mde"])
@@ -226,17 +258,25 @@ class Comparisons(CampaignRecords):
         deed = "lowers" if campaign["direction"] == "min" else "raises"
         idea = "an idea" if candidate is None else f"{candidate.id} ({candidate['idea']})"
         again = ", on fresh seeds" if kind == "confirmation" else ""
-        count = "" if candidate is None or int(candidate["round"]) < 1 else f", attempt {int(candidate['round']) + 1}"
+        attempt = 1 if candidate is None else int(candidate["round"]) + (kind == "trial")
+        count = f", attempt {attempt}" if attempt > 1 else ""
         return self._lab.hypotheses.add(
             f"{idea} {deed} {campaign['metric']} against the best of campaign {campaign['name']}{again}{count}",
             metric=campaign["metric"], direction=campaign["direction"], mde=campaign["mde"], baseline=baseline,
             tags=("campaign",), idempotency_key=None if key is None else f"{key}:claim",
         )  # fmt: skip
 
-    @property
-    def alpha(self) -> float:
-        """Returns the chance at most that a candidate without an effect is kept."""
-        return self._number("alpha")
+    def alpha_of(self, campaign: Record) -> float:
+        """Returns the chance at most that a candidate that changes nothing is kept; it stays what it was at first."""
+        return float(campaign["alpha"] or self._number("alpha"))
+
+    def was_measured(self, candidate: Record) -> bool:
+        """Returns whether a run of a candidate or of the best beside it is over, however the candidate ended.
+
+        What is dropped or ends for lack of budget is chosen by what its runs have shown, so it counts too.
+        """
+        ids = [id for stage in self._stages(candidate) for id in arms_of(stage)]
+        return bool(ids) and any(run.status in ENDED for run in self._lab.runs.named(ids))
 
     def e_value(self, candidate: Record, *, but: Stage | None = None) -> float:
         """Returns the e-value of a candidate's present round: trial times confirmation, whose runs share nothing."""

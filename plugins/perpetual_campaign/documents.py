@@ -66,9 +66,10 @@ class Candidate(TypedDict):
 
 
 class CampaignLine(TypedDict):
-    """A campaign in short; `tried` counts candidates that were measured to their end, whatever came of them.
+    """A campaign in short; `tried` counts the candidates of which a run is over, whatever came of them.
 
-    `expected_false_keeps` is how many of them are kept without an effect on average, at most: `tried` times `alpha`.
+    `expected_false_keeps` is how many of those would be kept on average at most, if none changed anything: `tried` by
+    `alpha`.
     """
 
     name: str

@@ -63,6 +63,8 @@ def tree_of(campaigns: Campaigns, campaign: Record, base: str, edit: Edit, shown
     Raises:
         Refused: whose code is form, binary, outside, not_shown, not_applied, or one of `scope.check`.
     """
+    if not str(edit["claim"]).strip():
+        raise Refused("an edit says in its claim what it does", hint="a line", code="form")
     files, diff = cast("list[Mapping[str, str]]", edit.get("files") or []), edit.get("diff")
     if bool(files) == bool(diff):
         raise Refused("an edit has either files or a diff", hint="give one of both", code="form")

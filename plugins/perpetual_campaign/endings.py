@@ -72,7 +72,7 @@ class Endings(Comparisons):
             # Another was kept since: only from an edited record, as one process at a time decides.
             self._change(candidate, state="confirmation")
             return
-        message = self.message(campaign, candidate)
+        message = str(candidate["message"] or self.message(campaign, candidate))
         when = int(posix_of(candidate["decided_at"]))
         commit = self.git.write(Commit(self.git.tree_of(candidate["commit"]), candidate["base"], message,
                                        candidate.created_by, when))  # fmt: skip
@@ -83,7 +83,10 @@ class Endings(Comparisons):
                            hint="git switch to another branch there; the next scan goes on")  # fmt: skip
         self.git.move(ref, commit, candidate["base"])
         with self._lab.together():
-            self._campaigns.update(campaign.id, expect_revision=campaign.revision, best=commit)
+            is_let = self.is_thinker_let(campaign)
+            moved = self._campaigns.update(campaign.id, expect_revision=campaign.revision, best=commit)
+            if is_let:  # what it lets a thinker edit is now the new best
+                self._campaigns.update(moved.id, thinker_mark=self._thinker_mark(moved))
             candidate = self._change(candidate, state="kept", outcome="kept", kept=commit, reason=None)
         self.git.remove_worktree(self.worktree(candidate, campaign))
         self._tidy(campaign)
@@ -98,7 +101,7 @@ class Endings(Comparisons):
         self._stop(candidate)
         if self._live_runs(candidate):
             return  # their folder stays until they are over
-        self.git.remove_worktree(self.worktree(candidate, campaign))
+        self.git.remove_worktree(self.worktree(candidate, campaign), base=str(candidate["base"]))
         if at is not None:
             self.git.delete(ref, at)
         note = self._noted(campaign, candidate)

@@ -64,7 +64,7 @@ def _commit(
 
     What applies nowhere else stands where it was measured.
     """
-    git, message = campaigns.git, campaigns.message(campaign, one)
+    git, message = campaigns.git, str(one["message"] or campaigns.message(campaign, one))
     for below in (base, *(item["commit"] for item in made[::-1])):
         tree = git.applied(one["base"], one["kept"], below)
         if tree is not None and tree != git.tree_of(below):

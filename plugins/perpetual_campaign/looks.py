@@ -56,7 +56,7 @@ def needed(kind: str, support: float, alpha: float, before: float) -> float:
     Args:
         kind: trial or confirmation.
         support: the confidence from which on a claim is supported.
-        alpha: the chance at most that a candidate without an effect is kept.
+        alpha: the chance at most that a candidate that changes nothing is kept.
         before: the e-value of the trial; that of a confirmation is multiplied with it.
     """
     least = support / (1 - support) if support < 1 else math.inf

@@ -44,14 +44,16 @@ def tree_with(git: Repository, base: str, files: Mapping[str, bytes]) -> str:
     """Returns the tree of a commit with files of new contents, each in the mode that it has.
 
     Raises:
-        Refused: (link) for a path that is a link or a submodule there, or lies below a file; (outside) for one that
-            git takes for none.
+        Refused: (link) for a path that is a link or a submodule there, or lies below a file; (folder) for a folder;
+            (outside) for one that git takes for none.
     """
     known = {one.path: one for one in listed(git, base)}
     lines = []
     for path, data in files.items():
         there = known.get(path)
         parts = path.split("/")
+        if any(other.startswith(f"{path}/") for other in known):
+            raise Refused(f"{line(path)} is a folder", hint="name the files in it", code="folder")
         above = next((one for place in range(1, len(parts)) if (one := "/".join(parts[:place])) in known), None)
         if above is not None or (there is not None and there.mode not in _FILES):
             raise Refused(f"{line(above or path)} is no folder or no plain file", code="link",

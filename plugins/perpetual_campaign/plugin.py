@@ -44,8 +44,8 @@ def perpetual_status_sections() -> list[Provider]:
 def perpetual_options() -> dict[str, Option]:
     """Names the limits of a candidate."""
     return {
-        "alpha": Option("float", 0.05, "Chance at most that a candidate without an effect is kept.", minimum=1e-6,
-                        maximum=0.5),
+        "alpha": Option("float", 0.05, "Of new campaigns: the chance at most to keep a candidate that changes nothing.",
+                        minimum=1e-6, maximum=0.5),
         "max_files": Option("int", 30, "Files that a candidate may change.", minimum=1, maximum=10_000),
         "max_bytes": Option("int", 1_000_000, "Bytes that the files of a candidate have together at most.", minimum=1,
                             maximum=1_000_000_000),
@@ -73,6 +73,7 @@ def perpetual_kinds() -> list[RecordKind | EventKind]:
             "protect": Field("list", "What they may not, in any case.", required=True),
             "replicates": Field("int", "Pairs of runs of a look at a comparison.", required=True),
             "max_pairs": Field("int", "Pairs of a comparison at most; null is one look."),
+            "alpha": Field("float", "Chance at most that a candidate that changes nothing is kept."),
             "max_candidates": Field("int", "Candidates at most."),
             "budget_run_hours": Field("float", "Run-hours of all its runs at most."),
             "wall_s": Field("float", "Seconds after which a run is ended."),
@@ -103,6 +104,7 @@ def perpetual_kinds() -> list[RecordKind | EventKind]:
             "submitted_at": Field("str", "When it was last submitted, UTC."),
             "decided_at": Field("str", "When it was decided, UTC."),
             "expires_at": Field("str", "When it ends unless it is submitted, UTC.", required=True),
+            "message": Field("str", "The message of that commit, as the evidence stood when it was decided."),
             "kept": Field("str", "The commit on the campaign's branch."),
             "note": Field("str", "Path of the note about its failure."),
             "mark": Field("str", "What shows that a person of this machine has let it run.", private=True),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -55,6 +54,8 @@ class Progress(Submissions):
         elif state == "editing":
             if candidate["edited_at"] is not None:
                 self._submit_edited(campaign, candidate)
+            elif candidate["thinker"] is not None and (why := self.given_up(candidate)) is not None:
+                self._end(campaign, candidate, "refused", why)
             elif iso(datetime.now(UTC)) >= candidate["expires_at"]:
                 self._end(campaign, candidate, "expired", "it was not submitted in time")
         elif state == "keeping":
@@ -73,10 +74,6 @@ class Progress(Submissions):
             self._end(campaign, candidate, "refused", f"{problem.code}: {problem.message}")
         except Conflict as problem:
             self._end(campaign, candidate, "stuck", problem.message)
-
-    @abstractmethod
-    def is_thinker_let(self, campaign: Record) -> bool:
-        """Returns whether a person of this machine has let a thinker edit for this campaign as it is."""
 
     def _judge(self, campaign: Record, candidate: Record) -> str | None:
         """Decides on the last comparison of a candidate once its runs are over; returns why it waits."""
@@ -100,6 +97,7 @@ class Progress(Submissions):
                 return self._further(campaign, candidate, min(int(campaign["replicates"]), look.most - look.pairs))
             self._end(campaign, candidate, *_verdict(claim, look, said, arms[1], own, of_best, str(campaign["metric"])))
             return None
+        self.check_measured(candidate)
         if stage["base"] != campaign["best"]:
             return self._again(campaign, candidate)
         if stage["kind"] == "trial":
@@ -108,7 +106,8 @@ class Progress(Submissions):
                 return None
             candidate = self._measured(campaign, candidate, "confirmation", stage["base"], stage["commit"])
             return self._started(campaign, candidate)
-        self._keep(campaign, self._change(candidate, state="keeping", decided_at=iso(datetime.now(UTC))))
+        made = self._change(candidate, state="keeping", decided_at=iso(datetime.now(UTC)))
+        self._keep(campaign, self._change(made, message=self.message(campaign, made)))
         return None
 
     def _further(self, campaign: Record, candidate: Record, pairs: int) -> str | None:
@@ -122,7 +121,7 @@ class Progress(Submissions):
         except Conflict as problem:
             if problem.code != "decided":
                 raise
-            e_value, least = self.e_value(candidate), 1 / self.alpha
+            e_value, least = self.e_value(candidate), 1 / self.alpha_of(campaign)
             self._end(campaign, candidate, "undecided", f"its e-value is {e_value:.3g}, and {least:.3g} keeps")
             return None
         return self._started(campaign, candidate)
@@ -147,7 +146,10 @@ class Progress(Submissions):
                 raise
             self._end(campaign, candidate, "stuck", problem.message)
             return None
-        return self._started(campaign, self._measured(campaign, candidate, "trial", str(campaign["best"]), commit))
+        best = str(campaign["best"])
+        if self._is_let(campaign, candidate, candidate["base"], candidate["commit"]):
+            candidate = self._change(candidate, mark=self._mark(campaign, candidate, best, commit))
+        return self._started(campaign, self._measured(campaign, candidate, "trial", best, commit))
 
 
 def _lacking(runs: Sequence[Run], metric: str) -> list[Run]:

@@ -15,9 +15,10 @@ from perpetual.api import NotFound, Refused
 from perpetual_campaign.asking import asked_of, shown_in
 from perpetual_campaign.campaigns import Campaigns
 from perpetual_campaign.edits import SCHEMA, tree_of
+from perpetual_campaign.records import EDIT
 from perpetual_thinkers.base import Request
 from perpetual_thinkers.question import Question
-from perpetual_thinkers.records import DROPPED, FAILED, REFUSED, Thought, thoughts
+from perpetual_thinkers.records import Thought, thoughts
 from perpetual_thinkers.replies import BadReply
 from perpetual_thinkers.requests import request_id_of
 
@@ -25,10 +26,7 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Record
 
-__all__ = ["EDIT", "EditQuestion", "build"]
-
-EDIT = "edit"
-_ENDED = (REFUSED, FAILED, DROPPED)
+__all__ = ["EditQuestion", "build"]
 
 
 class EditQuestion(Question):
@@ -63,18 +61,17 @@ class EditQuestion(Question):
         for one in campaigns.of(campaign):
             if one["thinker"] is None or one["state"] not in ("new", "editing") or one["edited_at"] is not None:
                 continue
-            asked = thoughts(lab, kind_of_question=EDIT, subject=one.id)
-            if not asked:
+            if not thoughts(lab, kind_of_question=EDIT, subject=one.id):
                 return one
-            if asked[-1].state in _ENDED:
-                campaigns.refuse(one, f"{asked[-1].id}: {asked[-1].reason}")
+            if (why := campaigns.given_up(one)) is not None:
+                campaigns.refuse(one, why)
         return None
 
     def may_come(self, lab: Lab) -> bool:
         """Returns whether a campaign that a thinker edits for has room for another candidate."""
         campaigns = Campaigns(lab)
-        return any(self._name in (None, one["name"]) and campaigns.is_thinker_let(one) and campaigns.has_room(one)
-                   for one in campaigns.all())  # fmt: skip
+        let = (one for one in campaigns.all() if self._name in (None, one["name"]) and campaigns.is_thinker_let(one))
+        return any(campaigns.why_full(one) is None for one in let)
 
     def closed(self, lab: Lab, thought: Thought) -> str | None:
         """Returns why its candidate needs no edit any longer."""
@@ -93,14 +90,15 @@ class EditQuestion(Question):
         """Raises BadReply for an edit that the campaign refuses."""
         _tree(Campaigns(lab), thought, answer)
 
-    def use(self, lab: Lab, thought: Thought, answer: Mapping[str, object]) -> Mapping[str, object]:
+    def use(self, lab: Lab, thought: Thought, answer: Mapping[str, object]) -> Mapping[str, object] | None:
         """Commits the edit on its candidate's branch; the next scan submits it."""
         campaigns = Campaigns(lab)
         candidate = campaigns.get(thought.subject)
         if candidate["state"] in ("new", "editing") and candidate["edited_at"] is None:
             tree = _tree(campaigns, thought, answer)
-            campaigns.filled(candidate, str(candidate["base"]), tree, str(answer["claim"]), thought.created_at)
-        return {"candidate": candidate.id}
+            base, at = str(candidate["base"]), thought.created_at
+            candidate = campaigns.filled(candidate, base, tree, str(answer["claim"]), at)
+        return None if candidate["edited_at"] is None else {"candidate": candidate.id}
 
 
 def _tree(campaigns: Campaigns, thought: Thought, answer: Mapping[str, object]) -> str:

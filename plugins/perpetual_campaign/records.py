@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
 
-from perpetual.api import Conflict, NotFound, line, unknown
+from perpetual.api import Conflict, NotFound, PerpetualError, line, unknown
 from perpetual.toolkit.confined import make_folder
 from perpetual.toolkit.lock import FileLock
 from perpetual_campaign.objects import listed
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CAMPAIGN",
     "CANDIDATE",
+    "EDIT",
     "ENDED",
     "LIVE",
     "MEASURED",
@@ -40,6 +41,8 @@ __all__ = [
 ]
 
 CAMPAIGN, CANDIDATE = "campaign.campaign", "campaign.candidate"
+EDIT = "edit"  # the kind of the question to a thinker
+_THOUGHT = "thinkers.thought"
 LIVE = ("new", "editing", "trial", "confirmation", "keeping", "archiving")
 MEASURED = ("trial", "confirmation")
 ENDED = ("done", "failed", "timeout", "killed", "lost")  # of runs
@@ -150,6 +153,16 @@ class CampaignRecords:
         protected = [str(one) for one in self._lab.config.methodology["protected_paths"]]
         return Scope(campaign["edit"], [*campaign["protect"], *protected], int(self._number("max_files")),
                      int(self._number("max_bytes")))  # fmt: skip
+
+    def given_up(self, candidate: Record) -> str | None:
+        """Returns why the thinker gives a candidate no edit any more; None where it may still."""
+        try:
+            asked = self._lab.records(_THOUGHT).find(kind_of_question=EDIT, subject=candidate.id)
+        except PerpetualError:  # without the plugin of thinkers there is none
+            return None
+        if not asked or asked[-1]["state"] not in ("refused", "failed", "dropped"):
+            return None
+        return f"{asked[-1].id}: {asked[-1]['reason']}"
 
     def _stages(self, candidate: Record) -> list[Stage]:
         return cast("list[Stage]", candidate["stages"])

@@ -29,11 +29,13 @@ _LIMIT_S = 120.0
 _LONGEST_WHY = 400
 _OBJECT = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
 _NONE = "0" * 40
-# What the repository's configuration may not do here: run programs, sign, or ask.
+# What the repository's configuration may not do here: run hooks, sign, ask, or leave files out of our worktrees. The
+# filters of its attributes run all the same: without them its files would be others.
 _PLAIN = (
     "core.hooksPath=/dev/null", "core.fsmonitor=false", "commit.gpgSign=false", "diff.external=", "gc.auto=0",
     "maintenance.auto=false", "core.quotePath=false", "diff.noprefix=false", "diff.mnemonicPrefix=false",
     "advice.detachedHead=false", "diff.renames=false",
+    "core.sparseCheckout=false",
 )  # fmt: skip
 _DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
 
@@ -207,10 +209,12 @@ class Repository:
         return data
 
     def patch_id(self, base: str, commit: str) -> str:
-        """Returns what a change has in common with itself on another commit: git's patch id, else a digest of it."""
-        data = self.patch(base, commit)
-        found = self._run(["patch-id", "--stable"], self.top, data=data).stdout.split()
-        return found[0].decode("ascii") if found else sha256(data).hexdigest()
+        """Returns what a change has in common with itself on another commit: a digest of all but places and objects.
+
+        Unlike git's patch id it tells white space apart, which has a meaning in Python.
+        """
+        lines = self.patch(base, commit).split(b"\n")
+        return sha256(b"\n".join(one for one in lines if not one.startswith((b"index ", b"@@ ")))).hexdigest()
 
     def names(self, base: str, commit: str) -> list[str]:
         """Returns the files that differ between two commits."""
@@ -260,38 +264,49 @@ class Repository:
         self.check_worktree(folder)
         if self.branch_of(folder) is not None or self.commit_of("HEAD", folder) != commit:
             return False
-        return self.is_as(folder, commit)
+        return self.is_as(folder, commit, ignored=())
 
-    def is_as(self, folder: Path, commit: str) -> bool:
-        """Returns whether the files of a worktree are those of a commit, wherever its HEAD is."""
+    def is_as(self, folder: Path, commit: str, *, ignored: Sequence[str] = ("--exclude-standard",)) -> bool:
+        """Returns whether the files of a worktree are those of a commit, wherever its HEAD is.
+
+        Args:
+            folder: the worktree.
+            commit: which it is held against.
+            ignored: what names files that do not count, for `git ls-files`; by default those that git ignores.
+        """
         with TemporaryDirectory(prefix="perpetual-campaign-") as place:
             env = {"GIT_INDEX_FILE": os.path.join(place, "index")}
             self._run(["read-tree", commit], folder, env=env)
             if self._run(["diff", "--name-only", *_DIFF, commit, "--"], folder, env=env).stdout:
                 return False
-            return not self._run(["ls-files", "--others", "--exclude-standard"], folder, env=env).stdout
+            return not self._run(["ls-files", "--others", *ignored], folder, env=env).stdout
 
     def check_worktree(self, folder: Path) -> None:
         """Raises Conflict for a folder that is no worktree of this repository, whatever its `.git` says."""
         found = linked_worktree(folder)
         here = os.path.realpath(folder)
-        if found is None or os.path.realpath(found[0]) != here or not os.path.samefile(found[1], self.common.parent):
+        is_ours = found is not None and os.path.realpath(found[0]) == here and not folder.is_symlink()
+        if found is None or not is_ours or not os.path.samefile(found[1], self.common.parent):
             raise Conflict(f"{folder} is no worktree of {self.top} any more", hint="git worktree list; drop it")
 
     def commit_all(self, worktree: Path, message: str, author: str, when: int) -> str:
         """Commits all that a candidate's worktree holds on its own branch, and returns the commit of its head."""
         self._run(["add", "-A"], worktree)
         if self._run(["diff", "--cached", "--quiet"], worktree, check=False).returncode:
-            self._run(["commit", "-q", "--no-verify", "--no-gpg-sign", "-F", "-"], worktree, data=message.encode(),
-                      env=_signed(author, when))  # fmt: skip
+            words = ["commit", "-q", "--no-verify", "--no-gpg-sign", "--cleanup=verbatim", "-F", "-"]
+            self._run(words, worktree, data=message.encode(), env=_signed(author, when))
         return self._text("rev-parse", "HEAD", folder=worktree)
 
     def reset_worktree(self, worktree: Path, commit: str) -> None:
         """Lets a candidate's clean worktree, and the branch that it is on, stand at another commit."""
         self._run(["reset", "-q", "--hard", commit], worktree)
 
-    def remove_worktree(self, folder: Path) -> bool:
+    def remove_worktree(self, folder: Path, *, base: str | None = None) -> bool:
         """Removes a worktree that holds nothing of its own; of one with edits only its branch is let go.
+
+        Args:
+            folder: its place.
+            base: a commit whose files are no edits either.
 
         Returns:
             Whether it is gone.
@@ -300,7 +315,7 @@ class Repository:
         if not (folder / ".git").exists():
             mark.unlink(missing_ok=True)
             return not os.path.lexists(folder)
-        if not self.is_clean(folder):
+        if not self.is_clean(folder) and (base is None or not self.is_as(folder, base)):
             self._run(["checkout", "-q", "--detach"], folder)
             return False
         self._run(["worktree", "remove", "--force", "--force", str(folder)], self.top)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from fnmatch import translate
@@ -15,6 +16,10 @@ from perpetual_campaign.repository import Changed
 __all__ = ["ALWAYS", "Scope", "check", "checked_patterns", "covers", "is_protected"]
 
 ALWAYS = (".git", ".gitmodules", ".gitattributes", ".perpetual")  # a change of these changes what git or the lab does
+# What instructs or starts programs of a person that opens the branch: only an --edit without a wildcard means it.
+_NAMED_ALONE = (".claude", ".codex", ".cursor", ".opencode", ".gemini", ".github", ".vscode", ".mcp.json", ".envrc",
+                ".gitignore", "claude.md", "agents.md", "gemini.md", "opencode.json")  # fmt: skip
+_LONGEST_NAME_BYTES = 255  # of a file system's names
 _MOST_PATTERNS = 50
 _LONGEST_PATTERN = 200
 _NAMED = 5
@@ -116,6 +121,13 @@ def check(changes: Sequence[Changed], scope: Scope, below: str) -> list[str]:
     if guarded:
         raise Refused(f"protected: {_named(guarded)}", hint="what measures a candidate is not its to change; take that "
                       "back", code="protected")  # fmt: skip
+    if long := [path for path in paths if any(len(os.fsencode(one)) > _LONGEST_NAME_BYTES for one in path.split("/"))]:
+        raise Refused(f"a name of more than {_LONGEST_NAME_BYTES} bytes: {_named(long)[:200]}", hint="shorten it",
+                      code="outside")  # fmt: skip
+    plain = [pattern for pattern in scope.edit if not any(one in pattern for one in "*?[")]
+    if armed := [path for path in paths if _is_named_alone(path) and not any(_is_below(path, one) for one in plain)]:
+        raise Refused(f"protected unless the campaign's --edit names it: {_named(armed)}", code="protected",
+                      hint="it instructs or starts programs of those that open the branch; take that back")  # fmt: skip
     strange = [path for path in paths if not any(covers(pattern, path) for pattern in scope.edit)]
     if strange:
         raise Refused(f"out of scope: {_named(strange)}", hint=f"a candidate may change {', '.join(scope.edit)}",
@@ -128,6 +140,15 @@ def check(changes: Sequence[Changed], scope: Scope, below: str) -> list[str]:
             hint="one idea a candidate; the limits are plugins.campaign.max_files and max_bytes", code="too_large",
         )  # fmt: skip
     return paths
+
+
+def _is_named_alone(path: str) -> bool:
+    return any(part.lower() in _NAMED_ALONE for part in path.split("/"))
+
+
+def _is_below(path: str, pattern: str) -> bool:
+    """Returns whether a pattern without a wildcard names a path, or such a folder above it."""
+    return _is_named_alone(pattern) and (path == pattern or path.startswith(f"{pattern}/"))
 
 
 def _named(paths: Sequence[str]) -> str:

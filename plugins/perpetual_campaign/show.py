@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from perpetual.api import line
 from perpetual.toolkit.units import counted
+from perpetual_campaign.by_thinker import ASKED
 from perpetual_campaign.campaigns import LIVE, Campaigns, Stage, archive_ref, best_ref, candidate_ref
 from perpetual_campaign.records import arms_of, most_pairs
 
@@ -57,7 +58,7 @@ def candidate(lab: Lab, id: str) -> Candidate:
 
 def _line(known: Campaigns, found: Record) -> CampaignLine:
     items = known.of(found)
-    tried = sum(one["outcome"] in _TRIED for one in items)
+    tried = sum(one["outcome"] in _TRIED or known.was_measured(one) for one in items)
     return {
         "name": found["name"],
         "state": found["state"],
@@ -71,8 +72,8 @@ def _line(known: Campaigns, found: Record) -> CampaignLine:
         "kept": sum(one["state"] == "kept" for one in items),
         "archived": sum(one["state"] == "archived" for one in items),
         "tried": tried,
-        "alpha": known.alpha,
-        "expected_false_keeps": tried * known.alpha,
+        "alpha": known.alpha_of(found),
+        "expected_false_keeps": tried * known.alpha_of(found),
         "run_hours": known.hours(found),
         "budget_run_hours": found["budget_run_hours"],
     }
@@ -80,10 +81,10 @@ def _line(known: Campaigns, found: Record) -> CampaignLine:
 
 def _sentence(short: CampaignLine) -> str:
     if not short["tried"]:
-        return "No candidate was measured to its end yet."
+        return "No candidate was measured yet."
     return (
-        f"Of {counted(short['tried'], 'measured candidate')} {short['kept']} {_are(short['kept'])} kept; were none of "
-        f"them any better, at most {short['expected_false_keeps']:.3g} would be kept on average."
+        f"Of {counted(short['tried'], 'measured candidate')} {short['kept']} {_are(short['kept'])} kept; did none of "
+        f"them change anything, at most {short['expected_false_keeps']:.3g} would be kept on average."
     )
 
 
@@ -189,7 +190,8 @@ def text_of_candidate(found: Candidate) -> str:
     state = found["outcome"] or found["state"]
     lines = [f"{found['id']} ({state}): {line(found['idea'])}", f"  branch {found['branch']}"]
     if found["thinker"]:
-        lines.append(f"  edited by the thinker {line(found['thinker'])}")
+        deed = "asked of" if found["idea"] == ASKED else "edited by"
+        lines.append(f"  {deed} the thinker {line(found['thinker'])}")
     if found["worktree"] is not None:
         lines.append(f"  worktree {line(found['worktree'])}")
     for one in found["comparisons"]:

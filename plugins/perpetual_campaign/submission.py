@@ -56,6 +56,8 @@ class Submissions(Endings):
             return self._approved(campaign, candidate)
         folder = self._edited_folder(campaign, candidate)
         best = str(campaign["best"])
+        if candidate["thinker"] is not None and candidate["edited_at"] is None:
+            candidate = self._change(candidate, thinker=None, idea="edited by hand")
         base = candidate["base"]
         if base != best and self.git.is_ancestor(best, candidate_ref(campaign, candidate)):
             base = best  # its author has put it on the new best
@@ -69,10 +71,12 @@ class Submissions(Endings):
             raise Refused(f"{folder} was edited while it was submitted", hint="submit it again", code="edited")
         patch = self.git.patch_id(base, commit)
         self.check_new(campaign, candidate, patch)
-        is_let = not self._lab.settings.withholds if let is None else let and self._is_let(campaign, candidate, patch)
-        mark = self._mark(campaign, candidate, patch) if is_let else None
+        is_let = not self._lab.settings.withholds
+        if let is not None:
+            is_let = let and self._is_let(campaign, candidate, base, commit)
         if base != best:
             commit, base = self._put_on_best(campaign, candidate, base, commit, now), best
+        mark = self._mark(campaign, candidate, base, commit) if is_let else None
         candidate = self._change(
             candidate, base=base, commit=commit, patch=patch, files=files, submitted_at=now, mark=mark
         )

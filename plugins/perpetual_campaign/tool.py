@@ -23,7 +23,7 @@ _IS_ID = re.compile(r"c\d+\Z", re.IGNORECASE)
 
 
 class CampaignRow(TypedDict):
-    """A campaign; `expected_false_keeps` is how many measured candidates without an effect are kept on average."""
+    """A campaign; `expected_false_keeps` is how many would be kept on average at most if none changed anything."""
 
     name: str
     state: str

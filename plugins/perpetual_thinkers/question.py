@@ -58,5 +58,5 @@ class Question(ABC):
         """Raises BadReply for an answer that cannot be used."""
 
     @abstractmethod
-    def use(self, lab: Lab, thought: Thought, answer: Mapping[str, object]) -> Mapping[str, object]:
-        """Does what a checked answer says, and returns what came of it."""
+    def use(self, lab: Lab, thought: Thought, answer: Mapping[str, object]) -> Mapping[str, object] | None:
+        """Does what a checked answer says, and returns what came of it; None where it is not needed any longer."""

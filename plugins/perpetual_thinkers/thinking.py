@@ -280,6 +280,8 @@ class Thinking:
             raise
         except PerpetualError as problem:
             self._change(thought, state=REFUSED, reason=neutralise(problem.message, _LONGEST_ERROR))
+            if thought.kind in self._questions:  # another question of its kind may fare the same, and costs as much
+                self._breaker.failed(f"its answer could not be used: {problem.message}", self._now())
 
     def _use(self, thought: Thought) -> None:
         """Does what the last reply says, or asks once more, or leaves it to the rules."""
@@ -299,7 +301,12 @@ class Thinking:
                 self._breaker.failed(f"two answers that did not fit: {problem}", self._now())
             return
         if question is not None:
-            self._change(thought, state=USED, outcome={**question.use(self._lab, thought, answer)})
+            outcome = question.use(self._lab, thought, answer)
+            if outcome is None:
+                why = question.closed(self._lab, thought) or "its answer is not needed any longer"
+                self._change(thought, state=DROPPED, reason=neutralise(why, _LONGEST_ERROR))
+            else:
+                self._change(thought, state=USED, outcome={**outcome})
             self._breaker.succeeded(self._now())
             return
         outcome = applying.write_note(self._lab, thought, answer, model=str(last["model"] or ""))

@@ -100,10 +100,10 @@ class AnsweredQuestionContract(QuestionContract):
         """A process that was killed after it does it again, which changes nothing."""
         thought = self._asked(question, asking)
         question.check(asking, thought, answers[0])
-        outcome = dict(question.use(asking, thought, answers[0]))
+        outcome = self._used(question, asking, thought, answers)
         assert json.loads(json.dumps(outcome)) == outcome
         before = asking.feed.state()
-        assert dict(question.use(asking, thought, answers[0])) == outcome
+        assert self._used(question, asking, thought, answers) == outcome
         assert asking.feed.state() == before
 
     def test_a_use_starts_and_approves_nothing(self, question: Question, asking: Lab, answers: Answers) -> None:
@@ -116,11 +116,16 @@ class AnsweredQuestionContract(QuestionContract):
     def test_one_that_was_used_is_not_asked_again(self, question: Question, asking: Lab, answers: Answers) -> None:
         """What is asked next, if anything is, has another subject, and so another question."""
         thought = self._asked(question, asking)
-        asking.records(THOUGHT).update(
-            thought.id, state="used", outcome=dict(question.use(asking, thought, answers[0]))
-        )
+        outcome = self._used(question, asking, thought, answers)
+        asking.records(THOUGHT).update(thought.id, state="used", outcome=outcome)
         again = question.new(asking, thinker="test")
         assert again is None or (again[0].request_id, again[1]) != (thought.request_id, thought.subject)
+
+    @staticmethod
+    def _used(question: Question, lab: Lab, thought: Thought, answers: Answers) -> dict[str, object]:
+        outcome = question.use(lab, thought, answers[0])
+        assert outcome is not None
+        return dict(outcome)
 
     @staticmethod
     def _asked(question: Question, lab: Lab) -> Thought:
