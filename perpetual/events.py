@@ -45,5 +45,5 @@ KINDS: dict[str, str] = {
     "work_adopted": "subject: the kind of source; payload: source, by, hypotheses, experiments, runs, evidence (count)",
     "queue_changed": "subject: queue; payload: state, was",
     **dict.fromkeys(("proposer_failed", "approver_failed"), "subject: the proposer or approver; payload: error"),
-    "loop_stopped": "subject: loop; payload: reason, cycles",
+    "loop_stopped": "subject: loop; payload: reason, cycles, explanation",
 }

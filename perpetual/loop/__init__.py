@@ -86,7 +86,7 @@ def cycle(lab: Lab, *, number: int = 1, waits_on: Collection[str] = ()) -> Cycle
     if launches is not None:
         stop = lab.loop.stop_reason(launches)
     if stop is not None and stop[0] not in waits_on:
-        lab.loop.stopped(stop[0], number)
+        lab.loop.stopped(stop[0], number, stop[1])
         step("loop:stopped")
     budget = lab.budget.totals()
     why, until = (launches.paused if launches and stop is None else None) or (None, None)

@@ -20,6 +20,7 @@ __all__ = ["adopt", "project_of"]
 
 _KEPT = ("keep", "kept", "baseline", "advance", "improved")
 _PROGRAM = "train.py"
+_WALL_S = 600.0  # those loops end a run after ten minutes
 _PROTECTED = ("prepare.py", "program.md", "pyproject.toml", "uv.lock", "*.tsv")
 
 
@@ -36,6 +37,7 @@ def adopt(
     Args:
         lab: the project in the loop's folder.
         source: that folder, or its table.
+        wall_s: the limit of a run; None is ten minutes, as those loops have it.
 
     Raises:
         NotFound: where there is no such table.
@@ -60,7 +62,8 @@ def adopt(
     return campaigns.new(
         name or _slug(lab.root.name), command=command or _command(folder), metric=measured, direction=better,
         edit=edit or (_PROGRAM,), protect=[*protect, *_PROTECTED], mde=mde, replicates=replicates, max_pairs=max_pairs,
-        budget_run_hours=budget_run_hours, max_candidates=max_candidates, wall_s=wall_s, gpus=gpus, base=commit,
+        budget_run_hours=budget_run_hours, max_candidates=max_candidates, gpus=gpus, base=commit,
+        wall_s=_WALL_S if wall_s is None else wall_s,
         thinker=thinker,
     )  # fmt: skip
 

@@ -77,6 +77,7 @@ class Campaigns(ByThinker):
 
         Raises:
             UsageError: for a value that makes no sense.
+            Refused: (budget) for a budget that does not hold one look.
             Conflict: where there is a campaign of that name.
         """
         if not _NAME.match(name) or _IS_ID.match(name):
@@ -124,6 +125,7 @@ class Campaigns(ByThinker):
             with self._lab.together(undo=True):  # a metric that can be none is refused here, before anything is there
                 rehearsed = self._campaigns.add(**fields)
                 self._hypothesis(rehearsed, None, "rehearsal", None)
+                self._check_budget(rehearsed)
                 if thinker:
                     self.check_editable(rehearsed)
             made = self._campaigns.add(**fields)

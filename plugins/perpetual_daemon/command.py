@@ -117,12 +117,15 @@ def _serve(cli: CliContext, settings: Settings) -> int:
     lab.part("loop")  # or its first turn would find that it cannot be built
     cli.goes_on()
 
+    before: list[object] = [None]
+
     def report(done: Cycle) -> None:
         document = line_of(done)
         if cli.as_json:
             cli.answer("daemon_cycle", {**document}, "")
-        elif _is_worth_a_line(document):
+        elif _is_worth_a_line(document, before[0]):
             cli.progress(_words(document))
+        before[0] = _standing(document)
 
     service = Daemon(settings, report)
     if not cli.as_json:
@@ -376,9 +379,14 @@ def _moment(when: object) -> str:
         return "-"
 
 
-def _is_worth_a_line(document: DaemonCycle) -> bool:
+def _is_worth_a_line(document: DaemonCycle, before: object) -> bool:
+    """Returns whether anything was done in a turn, or it ends or waits for another reason than the one before."""
     found: Mapping[str, object] = document
-    return any(found[name] for name in (*_LISTS, "reason", "paused"))
+    return any(found[name] for name in _LISTS) or _standing(document) not in (before, (None, None))
+
+
+def _standing(document: DaemonCycle) -> tuple[object, object]:
+    return document["reason"], document["paused"]
 
 
 _LISTS = ("done", "analysed", "proposed", "approved", "launched")

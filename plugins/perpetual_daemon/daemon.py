@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from perpetual import Lab
-from perpetual.api import ConfigError, Finding, NotPermitted, PerpetualError, Service, TransientError
+from perpetual.api import ConfigError, Finding, NotPermitted, PerpetualError, PluginError, Service, TransientError
 from perpetual.loop import EXITS, Cycle
 from perpetual.toolkit import confined
 from perpetual.toolkit.contained import contained
@@ -42,7 +42,7 @@ ACTOR = "loop"
 THINKER = "thinker"  # the companion that `--require-llm` asks for
 WAITED_FOR = "waiting_for_approval"
 # What a change of the record can end. After the other reasons a person is to look before anything is started again.
-PASSING = ("all_decided", "queue_empty", "budget_exhausted", WAITED_FOR)
+PASSING = ("all_decided", "queue_empty", "budget_exhausted", "stop_requested", WAITED_FOR)  # here of a paused queue
 LACKING = ("all_decided", "queue_empty")  # no reason to end while a companion may still bring work
 _COMPANION_S = 2.0  # between two looks meanwhile
 _SWEEP_S = 60.0  # between two looks where nothing wakes: a supervisor may be killed, a disk may have room again
@@ -103,6 +103,7 @@ class Daemon(Service):
         self._words, self._is_well, self._number = "starting", True, 0
         self._waits: tuple[str, str] | None = None
         self._waits_on: tuple[str, ...] = ()
+        self._said: tuple[object, ...] = (None, None, None)  # of the last turn: reason, explanation, what it waits for
         self._is_warm = False
 
     def run(self, lab: Lab, stop: StopSignal) -> None:
@@ -171,7 +172,7 @@ class Daemon(Service):
                     raise
                 failures += 1
                 wait_s = self._failed(current.lab, problem, failures)
-                if isinstance(problem, ConfigError):
+                if _is_of_files(problem):
                     wakes.sleep(wait_s, 0)  # until the file is mended
                 else:
                     stop.wait(wait_s)  # ends of runs that cannot be recorded would wake it without a pause
@@ -185,7 +186,7 @@ class Daemon(Service):
             if self.settings.max_cycles is not None and self._number >= self.settings.max_cycles:
                 return self._stopped(current.lab, "max_cycles", f"{self._number} cycles were asked for")
             if not is_outdated:
-                wakes.sleep(self._pause_s(done), last)
+                self._sleep(current.lab, wakes, done, last)
 
     def _turn(self, lab: Lab) -> Cycle:
         name = lab.config.chosen(lab.registry.slot("loop"))
@@ -213,11 +214,19 @@ class Daemon(Service):
         """Returns whether another process has changed the record during the turn, which may have missed it."""
         return any(event.actor != ACTOR for event in lab.feed.read(since=seen))
 
+    def _sleep(self, lab: Lab, wakes: Wakes, done: Cycle, last: int) -> None:
+        """Sleeps after a turn until something wakes it, no companion may bring work any longer, or the pause ends."""
+        end = time.monotonic() + self._pause_s(done)
+        is_waiting = done.reason in LACKING and done.reason not in self.settings.waits_on
+        while (left := end - time.monotonic()) > 0:
+            if wakes.sleep(min(left, _COMPANION_S) if is_waiting else left, last):
+                return
+            if is_waiting and (self._beside is None or not self._beside.is_at_work(lab)):
+                return
+
     def _pause_s(self, done: Cycle) -> float:
         """Returns how long to sleep after a turn where nothing wakes: the interval, a little varied."""
         pause_s = self.settings.interval_s * random.uniform(0.9, 1.1)
-        if done.reason in LACKING and done.reason not in self.settings.waits_on:
-            pause_s = min(pause_s, _COMPANION_S)
         if done.resumes_at is not None:
             pause_s = min(pause_s, posix_of(done.resumes_at) - time.time())
         return min(max(pause_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S)
@@ -244,8 +253,10 @@ class Daemon(Service):
         """Writes the turn down and reports it."""
         self._is_well, waits = True, self._waits
         self._words = f"cycle {done.cycle}" + ("" if waits is None else f", waits: {waits[0]} ({waits[1]})")
-        if _is_news(done) or waits is not None:
+        said = (done.reason, done.explanation, waits)
+        if _is_news(done) or said != self._said:
             self._log(lab, {"turn": line_of(done)})
+        self._said = said
         if self._report is not None:
             self._report(done)
 
@@ -271,7 +282,7 @@ class Daemon(Service):
 
     def _stopped(self, lab: Lab, reason: str, words: str) -> End:
         if _held(lab) is None:
-            lab.loop.stopped(reason, self._number)
+            lab.loop.stopped(reason, self._number, words)
         return End(reason, words, self._number)
 
     def _let_go(self, lab: Lab, queue: QueueLock) -> None:
@@ -341,7 +352,12 @@ def _held(lab: Lab) -> str | None:
 def _may_pass(problem: Exception) -> bool:
     """Returns whether a turn may succeed later though this one failed: also where the disk is full."""
     is_full = isinstance(problem, PerpetualError) and problem.code == "not_written"
-    return is_full or isinstance(problem, (TransientError, ConfigError, OSError))
+    return is_full or isinstance(problem, (TransientError, OSError)) or _is_of_files(problem)
+
+
+def _is_of_files(problem: Exception) -> bool:
+    """Returns whether a file has to be mended, or a plugin to come back, before a turn can succeed."""
+    return isinstance(problem, ConfigError) or (isinstance(problem, PluginError) and problem.code == "plugin_missing")
 
 
 def _warm(open_lab: Callable[[], Lab]) -> None:
@@ -367,7 +383,7 @@ def _wrong_in(done: object) -> str | None:
 
 
 def _is_news(done: Cycle) -> bool:
-    return bool(done.changes or done.analysed or done.proposed or done.approved or done.launched or done.reason)
+    return bool(done.changes or done.analysed or done.proposed or done.approved or done.launched)
 
 
 def line_of(done: Cycle) -> DaemonCycle:

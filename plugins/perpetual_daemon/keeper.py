@@ -63,7 +63,7 @@ class Keeper(Service):
         Raises:
             PerpetualError: if another daemon runs, or this one refuses to start.
         """
-        wait_s = _FIRST_RETRY_S
+        wait_s, has_run = _FIRST_RETRY_S, False
         while not stop.is_set():
             began = time.monotonic()
             process = self._start(lab)
@@ -73,10 +73,11 @@ class Keeper(Service):
                 return
             if code == _CONFLICT:
                 raise PerpetualError("another daemon runs for this project", hint="perpetual daemon status")
-            if code == 2:
+            if code == 2 and not has_run:  # later it is a file that was edited, which may be mended
                 raise PerpetualError(
                     "the daemon refused its arguments or the configuration", hint="perpetual daemon logs"
                 )
+            has_run = has_run or code != 2
             wait_s = _FIRST_RETRY_S if time.monotonic() - began > _WELL_S else min(_LONGEST_RETRY_S, 2 * wait_s)
             self._said, self._is_well = f"the daemon ended with {code}; it is started again in {wait_s:.0f} s", False
             stop.wait(wait_s)

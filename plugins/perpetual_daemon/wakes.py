@@ -125,13 +125,14 @@ class Wakes:
             self._is_due = True
             self._changed.notify_all()
 
-    def sleep(self, timeout_s: float, seen: int) -> None:
-        """Sleeps until woken, at most `timeout_s`; `seen` is the last event that was looked at."""
+    def sleep(self, timeout_s: float, seen: int) -> bool:
+        """Sleeps until woken, at most `timeout_s`; returns whether it was. `seen` is the last event looked at."""
         with self._changed:
             self._seen, self._ended = max(self._seen, seen), self._begun
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._is_due, timeout_s)
+            is_woken = self._changed.wait_for(lambda: self._is_due, timeout_s)
             self._is_due, self._begun = False, self._begun + 1
+            return is_woken
 
     def close(self) -> None:
         """Has the threads end within seconds."""

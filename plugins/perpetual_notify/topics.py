@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from perpetual.api import NotFound
+from perpetual.api import NotFound, line
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -105,7 +105,9 @@ def _stopped(lab: Lab, event: Event) -> Words | None:
     title = f"stopped: {_STOPS.get(reason, reason)}"
     if reason == "waiting_for_approval":
         return Words("waits", title, _waiting(lab))
-    lines = [f"after {event.payload.get('cycles')} cycles ({reason})", *([_WAYS[reason]] if reason in _WAYS else [])]
+    saw = line(str(event.payload.get("explanation") or ""))
+    lines = [*filter(None, [saw]), f"after {event.payload.get('cycles')} cycles ({reason})",
+             *([_WAYS[reason]] if reason in _WAYS else [])]  # fmt: skip
     return Words("stops", title, "\n".join(lines))
 
 
@@ -137,7 +139,7 @@ def _decided(lab: Lab, event: Event) -> Words | None:
     if isinstance(confidence, (int, float)):
         lines.append(f"confidence {confidence:.3g}")
     if isinstance(bound, (int, float)) and to != "parked":
-        lines.append(f"at most {bound:.2g} of such verdicts are false alarms")
+        lines.append(f"were it otherwise, at most {bound:.2g} of labs would come to this verdict")
     return Words("decisions", f"{event.subject} is {to}", "\n".join([*filter(None, lines)]))
 
 

@@ -65,6 +65,23 @@ def test_the_loop_stops_when_everything_is_decided(lab: Lab, campaign: Campaign)
     assert last.run_hours == pytest.approx(sum(run.run_hours or 0.0 for run in lab.runs.list().items))
 
 
+def test_a_small_budget_holds_runs_whose_cost_is_not_declared(lab: Lab, campaign: Campaign) -> None:
+    """The limit of their time is what counts, and not what is assumed of a run without a declared cost."""
+    lab.settings.set_methodology("max_run_hours", "0.9")
+    claim, _ = campaign(cost_run_hours=None)
+    _stopped(lab, "all_decided", 0)
+    assert lab.hypotheses.get(claim.id).status == "supported"
+
+
+def test_a_claim_that_the_budget_does_not_hold_is_not_parked(lab: Lab, campaign: Campaign) -> None:
+    lab.settings.set_methodology("max_run_hours", "0.01")
+    claim, _ = campaign(cost_run_hours=None, noise=0.3, replicates=30)
+    last = _stopped(lab, "budget_exhausted", 7)
+    assert lab.hypotheses.get(claim.id).status == "open"
+    stops = [event.payload["explanation"] for event in lab.events() if event.kind == "loop_stopped"]
+    assert stops == [last.explanation]
+
+
 def test_an_empty_lab_has_nothing_to_do(lab: Lab) -> None:
     assert _loop(lab)[0].reason == "queue_empty"
 

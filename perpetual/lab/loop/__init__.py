@@ -66,11 +66,11 @@ class Loop:
 
         return steps.stop_reason(self._ctx, launches)
 
-    def stopped(self, reason: str, cycles: int) -> None:
-        """Notes in the feed that the loop stopped."""
+    def stopped(self, reason: str, cycles: int, explanation: str = "") -> None:
+        """Notes in the feed that the loop stopped, and what it saw."""
         ctx = self._ctx
         with ctx.store.transaction() as tx:
-            ctx.emit(tx, "loop_stopped", "loop", {"reason": reason, "cycles": cycles})
+            ctx.emit(tx, "loop_stopped", "loop", {"reason": reason, "cycles": cycles, "explanation": explanation})
 
     def wait_any(self, timeout_s: float) -> bool:
         """Waits until one of the live runs has ended; False if the time was over before."""

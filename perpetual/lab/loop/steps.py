@@ -231,12 +231,12 @@ def _next_claim(ctx: Context, held: Collection[str], *, is_looked_at: bool = Fal
     state["candidates"] = [item for item in state["candidates"] if item["id"] not in held]
     if not state["candidates"]:
         return None
-    picker, of_day = ctx.cached(Proposals), Budget(ctx).room_of_day("run_hours")
+    picker, left, of_day = ctx.cached(Proposals), state.get("budget_left"), Budget(ctx).room_of_day("run_hours")
+    today = [] if of_day is None else [of_day if left is None else min(left, of_day)]
     picked: list[str] = []
-    if of_day is not None:  # what fits today goes first; the reservation refuses what does not
-        left = state.get("budget_left")
-        picked = picker.pick({**state, "budget_left": of_day if left is None else min(left, of_day)}, 1)
-    picked = picked or picker.pick(state, 1)
+    for room in dict.fromkeys((*today, left, None)):  # costs are guesses: what does not fit the reservation refuses
+        state["budget_left"] = room
+        picked = picked or picker.pick(state, 1)
     if picked and not is_looked_at:
         score = picker.score(state)[picked[0]]
         rescored(ctx, picked[0], explained(ctx, ExperimentRecords(ctx).get(picked[0]), score))
@@ -251,7 +251,7 @@ def _park(ctx: Context) -> list[str]:
             return []
         opened = ctx.store.find(HYPOTHESIS, status="open")
         state = state_of(ctx, opened)
-        scores = ctx.cached(Proposals).score(state)
+        scores = ctx.cached(Proposals).score({**state, "budget_left": None})  # a lack of budget is none of use
         least = ctx.config.methodology["min_information_gain_bits"]
         for hypothesis in opened:
             own = [scores[item["id"]] for item in state["candidates"] if item["hypothesis_id"] == hypothesis.id]
@@ -271,11 +271,8 @@ def halt_reason(ctx: Context) -> tuple[str, str] | None:
     since = stops[0].number if stops else 0  # not its time: a clock may jump
     if (failure := _failure_rate(ctx, since)) is not None:
         return "failure_rate", failure
-    if _no_progress(ctx, since):
-        return (
-            "no_progress",
-            f"the last {_PROGRESS_WINDOW} measured runs moved no hypothesis by {_PROGRESS_NATS} nats",
-        )
+    if (still := _no_progress(ctx, since)) is not None:
+        return "no_progress", still
     return None
 
 
@@ -302,7 +299,8 @@ def stop_reason(ctx: Context, launches: Launches) -> tuple[str, str] | None:
     if launches.failed:  # one missing program is no rate of failures: a person mends it, or rejects the experiment
         return "waiting_for_approval", "cannot be started until a person has mended it: " + "; ".join(launches.failed)
     if proposed := ctx.store.find(EXPERIMENT, status="proposed"):
-        return "waiting_for_approval", f"{', '.join(item.id for item in proposed[:5])} wait for approval"
+        ids = [item.id for item in proposed[:5]]
+        return "waiting_for_approval", f"not approved yet: {', '.join(ids)} (perpetual approve {' '.join(ids)})"
     return "queue_empty", "nothing is running, approved or worth proposing"
 
 
@@ -324,8 +322,8 @@ def _failure_rate(ctx: Context, since: int) -> str | None:
     return None
 
 
-def _no_progress(ctx: Context, since: int) -> bool:
-    """Returns whether the last measured runs, `_PROGRESS_WINDOW` of them at least, moved nothing."""
+def _no_progress(ctx: Context, since: int) -> str | None:
+    """Returns how little the last measured runs, `_PROGRESS_WINDOW` of them at least, moved; None where they did."""
     newest = ctx.store.page(EVIDENCE, limit=_PROGRESS_WINDOW, newest_first=True, kind="measured").items
     counting = [row for row in newest if not row.body.get("post_hoc")]
     rows = [row for row in counting if _is_after(ctx, since, "evidence_added", f"v{row.number}")]
@@ -333,4 +331,7 @@ def _no_progress(ctx: Context, since: int) -> bool:
     for row in rows:
         id, nats = row.body["hypothesis_id"], abs(row.body["log_bayes_factor"] or 0.0)
         moved[id] = moved.get(id, 0.0) + nats
-    return len(rows) >= _PROGRESS_WINDOW and all(nats < _PROGRESS_NATS for nats in moved.values())
+    if len(rows) < _PROGRESS_WINDOW or any(nats >= _PROGRESS_NATS for nats in moved.values()):
+        return None
+    named = ", ".join(f"{id} by {nats:.2g}" for id, nats in sorted(moved.items())[:5])
+    return f"the last {len(rows)} measured runs moved {named} nats, and {_PROGRESS_NATS} count as progress"

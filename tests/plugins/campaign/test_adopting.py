@@ -53,6 +53,19 @@ def test_one_command_goes_on_from_the_best_commit(loop: Path, capsys: pytest.Cap
     assert "# 1" in (loop / ".perpetual" / "campaigns" / "gpt-loop" / "c1" / "train.py").read_text()
 
 
+def test_a_loops_budget_holds_its_first_candidate(loop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["campaign", "adopt", "--budget-run-hours", "20"]) == 0
+    assert "2 run-hours at most" in capsys.readouterr().out
+    assert run(["campaign", "candidate", "gpt-loop", "an idea"]) == 0
+    (loop / ".perpetual" / "campaigns" / "gpt-loop" / "c1" / "train.py").write_text("print('val_bpb: 0.85')\n")
+    with Lab.open() as lab:
+        lab.queue.set_state("paused")
+    assert run(["campaign", "submit", "c1"]) == 0
+    assert run(["campaign", "new", "other", "--command", "python train.py", "--metric", "val_bpb", "--direction", "min",
+                "--edit", "train.py", "--budget-run-hours", "20"]) == 7  # fmt: skip
+    assert "a lower --wall" in capsys.readouterr().err
+
+
 def test_a_table_without_commits_that_are_there_is_refused(loop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (loop / "results.tsv").write_text(HEADER + "1234567\t0.5\t1.0\tkeep\tlost\n")
     assert run(["campaign", "adopt"]) == 2

@@ -110,17 +110,30 @@ def test_a_changed_file_wakes_it_and_acts(lab: Lab, started: Starter) -> None:
 
 
 @pytest.mark.slow
-def test_a_broken_file_holds_it_until_it_is_mended(lab: Lab, started: Starter) -> None:
-    claim(lab, approve=False)
-    process = started("--interval", "3600", "--wait")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("methodology.yaml", "alpha: [\n"),
+        ("methodology.yaml", "exploration_strategy: nonsense\n"),
+        ("config.yaml", "slots:\n  loop: nonsense\n"),
+    ],
+)
+def test_a_broken_file_holds_it_until_it_is_mended(lab: Lab, started: Starter, name: str, text: str) -> None:
+    claim(lab)
+    lab.queue.set_state("paused")
+    process = started("--interval", "3600", "--stay")
     until(lambda: [event for event in lab.feed.read() if event.kind == "daemon.waits"])
-    path = lab.root / ".perpetual" / "methodology.yaml"
+    assert [event.payload["reason"] for event in lab.feed.read() if event.kind == "daemon.waits"] == ["stop_requested"]
+    path = lab.root / ".perpetual" / name
     whole = path.read_text("utf-8")
-    path.write_text("alpha: [\n", "utf-8")
+    path.write_text(text if text.startswith("alpha") else whole + text, "utf-8")
+    if name == "config.yaml":
+        path.write_text(whole.replace("slots:\n", text, 1) if "slots:\n" in whole else whole + text, "utf-8")
+    lab.queue.set_state("running")
     until(lambda: "cannot go on now" in str(lab.services.status("daemon")["health"]), "it does not say what is wrong")
     assert process.poll() is None
     path.write_text(whole, "utf-8")
-    until(lambda: "cannot go on" not in str(lab.services.status("daemon")["health"]))
+    until(lambda: lab.hypotheses.list().items[0].status == "supported", "it does not go on")
     os.kill(process.pid, signal.SIGTERM)
     assert _end(process)[0] == 0
 
