@@ -2,7 +2,7 @@
 
     python -m perpetual_campaign.simulation --candidates 20000 --replicates 6 --most 24
 
-draws candidates without an effect and prints the share that is kept, with its exact 95 % interval.
+draws candidates without an effect, with normal noise, and prints the share that is kept, with its exact 95 % interval.
 """
 
 from __future__ import annotations
