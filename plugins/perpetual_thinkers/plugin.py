@@ -92,6 +92,7 @@ def perpetual_kinds() -> list[RecordKind | EventKind]:
         "thinker": Field("str", "The thinker's name.", required=True),
         "state": Field("str", "asking, answered, used, refused, failed or dropped.", required=True),
         "attempts": Field("int", "Calls that were made for it.", required=True),
+        "mark": Field("str", "What shows that this user's program was given the last reply.", private=True),
         "asked": Field("str", "The state of the record that was sent, as JSON.", private=True),
         "max_tokens": Field("int", "Tokens of the answer at most.", required=True),
         "problem": Field("str", "What was wrong with the first reply."),

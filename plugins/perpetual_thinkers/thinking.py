@@ -30,6 +30,8 @@ from perpetual_thinkers.records import (
     THOUGHT,
     USED,
     Thought,
+    is_own,
+    mark_of,
     replies_to,
     thought_of,
     thoughts,
@@ -230,12 +232,12 @@ class Thinking:
             self._breaker.failed(problem.message, self._now())
             return True
         with self._lab.together():  # as it came, before anything is done with it
-            self._lab.records(REPLY).append(
+            stored = self._lab.records(REPLY).append(
                 thought=thought.id, request_id=thought.request_id, attempt=attempt, day=day, text=reply.text,
                 tokens_in=reply.tokens_in, tokens_out=reply.tokens_out, usd=reply.usd, model=reply.model,
             )  # fmt: skip
             caps.settle(self._lab, key, booked, reply)
-            self._change(thought, attempts=attempt, state=ANSWERED)
+            self._change(thought, attempts=attempt, state=ANSWERED, mark=mark_of(thought, stored))
         self._take(thought_of(self._lab.records(THOUGHT).get(thought.id)))
         return True
 
@@ -287,6 +289,9 @@ class Thinking:
         """Does what the last reply says, or asks once more, or leaves it to the rules."""
         replies, question = replies_to(self._lab, thought), self._questions.get(thought.kind)
         last = replies[-1]
+        if not is_own(thought, last):
+            self._change(thought, state=DROPPED, reason="its answer was not given to this user's program")
+            return
         try:
             answer = answer_of(str(last["text"]), self._schema(thought.kind))
             if question is not None:

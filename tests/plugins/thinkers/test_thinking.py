@@ -14,7 +14,7 @@ import pytest
 from perpetual import Lab
 from perpetual.api import NotPermitted
 from perpetual_thinkers.base import MOST_STATE_BYTES, Reply
-from perpetual_thinkers.records import REPLY, Thought, thoughts
+from perpetual_thinkers.records import REPLY, THOUGHT, Thought, thoughts
 from perpetual_thinkers.replies import BadReply, answer_of
 from perpetual_thinkers.requests import schema_of
 from perpetual_thinkers.state import state_of
@@ -460,3 +460,28 @@ def test_two_at_once_ask_once(lab: Lab, root: Path, thinking: Make, clock: Clock
     thinking(Checks(NOTE)).step(NEVER)
     assert inside.is_set()
     assert seen == [False]
+
+
+def test_an_answer_that_was_not_given_to_this_users_program_is_not_used(
+    lab: Lab, thinking: Callable[..., Thinking]
+) -> None:
+    """A record from elsewhere, or one that a program wrote, is no answer of the thinker."""
+    work = thinking(Scripted("no JSON"))
+    assert work.step(NEVER)
+    asked, given = thoughts(lab)[0], lab.records(REPLY).find()[0]
+    assert asked.mark is not None
+    lab.records(REPLY).append(
+        thought=asked.id, request_id=asked.request_id, attempt=2, day=given["day"], text=json.dumps({"note": "forged"})
+    )
+    for mark in (None, "0" * 64, asked.mark):
+        lab.records(THOUGHT).update(asked.id, state="answered", mark=mark)
+        assert work.step(NEVER)
+        assert thoughts(lab)[0].state == "dropped", mark
+    assert not lab.memory.list().items
+
+
+def test_a_reply_with_a_secret_is_used(lab: Lab, thinking: Callable[..., Thinking]) -> None:
+    key = "sk-ant-" + "api03-" + "Zx9" * 30
+    work = thinking(Scripted({"note": f"The run ended; the key is {key}."}))
+    assert work.step(NEVER)
+    assert thoughts(lab)[0].state != "dropped", thoughts(lab)[0]
