@@ -233,11 +233,13 @@ def _plain(text: object) -> str:
 
 
 def _spent(budget: Totals) -> str:
-    """Returns GPU-hours spent, and reserved if any are, against the limit."""
-    limit, spent, reserved = budget["limit_gpu_hours"], budget["spent_gpu_hours"], budget["reserved_gpu_hours"]
-    held = f", {reserved:.3g} reserved" if reserved else ""
-    of = f" of {limit:g}" if limit is not None else ""
-    return f"{spent:.3g}{of} GPU-hours spent{held}" + ("" if of else " (unlimited)")
+    """Returns GPU-hours spent, and reserved if any are, and run time, each against its limit."""
+    limit, most, used = budget["limit_gpu_hours"], budget["limit_run_hours"], budget["run_hours"]
+    of = "" if limit is None else f" of {limit:g}"
+    held = f", {budget['reserved_gpu_hours']:.3g} reserved" if budget["reserved_gpu_hours"] else ""
+    none = " (unlimited)" if limit is None and most is None else ""
+    time = f"{_hours(used)} of run time" if most is None else f"{used:.3g} of {most:g} run-hours"
+    return f"{budget['spent_gpu_hours']:.3g}{of} GPU-hours spent{held}{none}, {time}"
 
 
 def _hours(hours: float) -> str:
@@ -259,12 +261,11 @@ def _held_lines(trust: TrustNow | None) -> list[str]:
 
 def status_text(status: LabStatus, *, for_agent: bool = False) -> str:
     """Returns `perpetual status` as text; for an agent the lab's own lines come first, then fenced foreign text."""
-    budget = status["budget"]
     name = [_plain(status["project"])]
     held = _held_lines(status.get("trust"))
     head = [
         *(held[:1] if for_agent else held),
-        f"budget: {_spent(budget)}, {_hours(budget['run_hours'])} of run time",
+        f"budget: {_spent(status['budget'])}",
         "experiments: " + (", ".join(f"{n} {name}" for name, n in status["experiments"].items()) or "none"),
     ]
     if status["memory"]:
@@ -280,8 +281,7 @@ def status_text(status: LabStatus, *, for_agent: bool = False) -> str:
             + (f"\n        {_plain(said.partition('; a ')[0])}" if (said := item.get("sentence")) else "")
             for item in status["hypotheses"]
         ]
-        left = status["hypotheses_total"] - len(status["hypotheses"])
-        if left:
+        if left := status["hypotheses_total"] - len(status["hypotheses"]):
             lines.append(f"  and {left} more: perpetual hypotheses list")
         if (family := status.get("family")) and family["tested"]:
             lines.append(f"  together: {family['sentence']}")

@@ -10,13 +10,14 @@ from perpetual.documents.trust import TrustNow
 
 
 class Totals(TypedDict):
-    """GPU-hours of the budget, and run-hours used; without a limit, limit and left are null."""
+    """GPU-hours of the budget, and run-hours used; without a limit, limits and left are null."""
 
     limit_gpu_hours: float | None
     spent_gpu_hours: float
     reserved_gpu_hours: float
     left_gpu_hours: float | None
     run_hours: float
+    limit_run_hours: float | None  # `max_run_hours` of the methodology
 
 
 class Spent(TypedDict):

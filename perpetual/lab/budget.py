@@ -167,6 +167,7 @@ class Budget:
             "reserved_gpu_hours": reserved,
             "left_gpu_hours": left,
             "run_hours": state["run_hours"],
+            "limit_run_hours": self._ctx.config.methodology["max_run_hours"],
         }
 
     def room_run_hours(self) -> float | None:
@@ -175,10 +176,8 @@ class Budget:
 
     def _room_run_hours(self, state: _Fold) -> float | None:
         bound: float | None = self._ctx.config.methodology["max_run_hours"]
-        if bound is None:
-            return None
         reserved: float = sum(run for _, run in state["reserved"].values())
-        return max(0.0, bound - float(state["run_hours"]) - reserved)
+        return None if bound is None else max(0.0, bound - float(state["run_hours"]) - reserved)
 
     def room_of_day(self, currency: str) -> float | None:
         """Returns what is left of today's cap on `run_hours`, `calls`, `tokens` or `usd`; None where it has none."""

@@ -252,9 +252,11 @@ def _cost(cost: Cost, said: Said) -> list[list[str]]:
         blocks.append([f"booked today for models: {booked}"])
     budget = cost["budget"]
     limit = budget["limit_gpu_hours"]
-    of = "without a limit" if limit is None else f"of {limit:g}"
+    most = budget["limit_run_hours"]
+    of = f" of {limit:g}" if limit is not None else " without a limit" if most is None else ""
     held = f", {budget['reserved_gpu_hours']:.3g} reserved" if budget["reserved_gpu_hours"] else ""
-    blocks.append([f"in all {budget['spent_gpu_hours']:.3g} GPU-hours {of}{held}"])
+    hours = "" if most is None else f", {budget['run_hours']:.3g} of {most:g} run-hours"
+    blocks.append([f"in all {budget['spent_gpu_hours']:.3g} GPU-hours{of}{held}{hours}"])
     return blocks
 
 

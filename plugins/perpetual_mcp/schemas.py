@@ -85,13 +85,14 @@ class LiveRuns(TypedDict):
 
 
 class Totals(TypedDict):
-    """GPU time and wall time; `limit_gpu_hours` null is unlimited."""
+    """GPU time and wall time; a limit that is null is none."""
 
     limit_gpu_hours: float | None
     spent_gpu_hours: float
     reserved_gpu_hours: float
     left_gpu_hours: float | None
     run_hours: float
+    limit_run_hours: float | None
 
 
 class HeldItem(TypedDict):

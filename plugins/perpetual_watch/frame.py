@@ -124,10 +124,13 @@ def _head(document: Watch) -> str:
 
 def _budget(budget: Totals) -> str:
     limit = budget["limit_gpu_hours"]
-    of = " GPU-hours, no limit" if limit is None else f" of {limit:g} GPU-hours"
+    most, used = budget["limit_run_hours"], budget["run_hours"]
+    none = "" if most is not None else ", no limit"
+    of = f" GPU-hours{none}" if limit is None else f" of {limit:g} GPU-hours"
     bar = "" if not limit else f"{_bar((budget['spent_gpu_hours'] + budget['reserved_gpu_hours']) / limit)} "
     held = f", {budget['reserved_gpu_hours']:.3g} reserved" if budget["reserved_gpu_hours"] else ""
-    return f"budget {bar}{budget['spent_gpu_hours']:.3g}{of}{held}, {shown_hours(budget['run_hours'])} of run time"
+    time = f"{shown_hours(used)} of run time" if most is None else f"{used:.3g} of {most:g} run-hours"
+    return f"budget {bar}{budget['spent_gpu_hours']:.3g}{of}{held}, {time}"
 
 
 def _bar(share: float) -> str:

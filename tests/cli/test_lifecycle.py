@@ -32,7 +32,7 @@ PROMISED = {
 }
 RECORDS = {"hypothesis": Hypothesis, "experiment": Experiment, "run": Run, "evidence": Evidence}
 DESIGN = "metric direction kind baseline claim mde noise tau replicates cost_run_hours"
-BUDGET = "limit_gpu_hours spent_gpu_hours reserved_gpu_hours left_gpu_hours run_hours"
+BUDGET = "limit_gpu_hours spent_gpu_hours reserved_gpu_hours left_gpu_hours run_hours limit_run_hours"
 
 TRAIN = """
 import json, os, random
@@ -346,6 +346,14 @@ def test_the_budget_is_set_and_shown(call: Call, text: Callable[..., str]) -> No
     assert call("budget", "set", "none")["limit_gpu_hours"] is None
     assert "unlimited" in text("budget")
     assert "0.000 left of 0" in text("budget", "set", "0")
+
+
+def test_the_status_says_the_limit_in_run_hours(text: Callable[..., str]) -> None:
+    assert "budget: 0 GPU-hours spent (unlimited), 0.0 s of run time\n" in text("status")
+    text("methodology", "set", "max_run_hours", "0.5")
+    assert "budget: 0 GPU-hours spent, 0 of 0.5 run-hours\n" in text("status")
+    text("budget", "set", "2")
+    assert "budget: 0 of 2 GPU-hours spent, 0 of 0.5 run-hours\n" in text("status")
 
 
 def test_people_are_shown_the_next_step(text: Callable[..., str]) -> None:

@@ -169,6 +169,14 @@ def test_it_says_what_it_cost_and_what_went_wrong(night: Path) -> None:
     assert "2 failed (r8, r9): " in text
     assert "1 approval: e5" in text
     assert text.splitlines()[-1] == "next: perpetual approve e5"
+    assert "in all 0 GPU-hours without a limit" in text
+
+
+def test_it_names_the_limit_in_run_hours(project: Path) -> None:
+    with Lab.open(project) as lab:
+        lab.settings.set_methodology("max_run_hours", "0.5")
+        text = screen(digest(lab))
+    assert "in all 0 GPU-hours, 0 of 0.5 run-hours" in text
 
 
 def test_it_names_notes_put_aside_stops_and_tainted_runs(project: Path) -> None:

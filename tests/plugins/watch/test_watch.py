@@ -109,6 +109,12 @@ def test_a_part_without_anything_is_left_out(lab: Lab) -> None:
     assert titles == ["Events"]
 
 
+def test_it_names_the_limit_in_run_hours(lab: Lab) -> None:
+    assert frame(collected(lab, None), 80, 24)[1].text == "budget 0 GPU-hours, no limit, 0.0 s of run time"
+    lab.settings.set_methodology("max_run_hours", "0.5")
+    assert frame(collected(lab, None), 80, 24)[1].text == "budget 0 GPU-hours, 0 of 0.5 run-hours"
+
+
 def test_a_question_is_read_to_its_end_before_it_is_answered() -> None:
     asked = Question("Approve e1", [f"line {n}" for n in range(50)], "approve e1? y: yes")
     shown = question(asked, 80, 24)
