@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from perpetual.toolkit.fence import neutralise
@@ -32,13 +32,15 @@ Said = Callable[[object], str]  # makes words of others fit to be shown
 class _Part:
     """One part of a digest: blocks of lines, of which only whole ones are left out; `rest` names the command for them.
 
-    `total` is how many blocks there would be if the document had all of them.
+    `total` is how many blocks there would be if the document had all of them. `last` is a line about all of them, which
+    is none of them.
     """
 
     title: str
     blocks: list[list[str]] = field(default_factory=list)
     rest: str = ""
     total: int = 0
+    last: str = ""
 
     def left(self, shown: int) -> int:
         """Returns how many blocks are left out where so many are shown."""
@@ -53,7 +55,13 @@ def screen(digest: Digest, *, lines: int = LINES, columns: int = COLUMNS) -> str
     head = cut(_headline(digest, _plain), columns)
     steps = [f"next: {step}" for step in _steps(digest["next"])]
     parts, room = _parts(digest, _plain), lines - 1 - len(steps)
-    text = _fitted(parts, room, columns, wraps=True) or _fitted(parts, room, columns, wraps=False) or []
+    without = [replace(part, last="") for part in parts]  # where there is no room for what is about all
+    text = (
+        _fitted(parts, room, columns, wraps=True)
+        or _fitted(parts, room, columns, wraps=False)
+        or _fitted(without, room, columns, wraps=False)
+        or []
+    )
     return "\n".join([head, *text, *steps])
 
 
@@ -78,6 +86,8 @@ def _laid_out(parts: Sequence[_Part], shown: Sequence[int], columns: int, *, wra
         own = [line for block in part.blocks[:count] for line in _wrapped(block, columns - _MARGIN, wraps=wraps)]
         if left := part.left(count):
             own.append(cut(f"and {left} more" + (f": {part.rest}" if part.rest else ""), columns - _MARGIN))
+        if part.last:
+            own += _wrapped([part.last], columns - _MARGIN, wraps=wraps)
         margins = [part.title.ljust(_MARGIN), *[" " * _MARGIN] * (len(own) - 1)]
         lines += [margin + line for margin, line in zip(margins, own, strict=True)]
     return lines
@@ -115,6 +125,8 @@ def markdown_of(digest: Digest) -> str:
             lines += [f"- {first}", *(f"  {line}" for line in more)]
         if left := part.left(len(shown)):
             lines.append(f"- and {left} more" + (f": `{part.rest}`" if part.rest else ""))
+        if part.last:
+            lines.append(f"- {part.last}")
         lines.append("")
     lines += [f"Next: `{step}`" for step in _steps(digest["next"])]
     return "\n".join(lines).rstrip() + "\n"
@@ -160,12 +172,8 @@ def _parts(digest: Digest, said: Said) -> list[_Part]:
 
 def _decided_part(digest: Digest, said: Said) -> _Part:
     blocks = [_decided(item, said) for item in digest["decided"]]
-    part = _Part("Decided", blocks or [["nothing"]], "perpetual hypotheses list", digest["decided_total"])
-    if blocks and digest["together"]:
-        part.blocks[0] = [*part.blocks[0]]
-        part.blocks.append([f"together: {digest['together']}"])
-        part.total += 1
-    return part
+    last = f"together: {digest['together']}" if blocks and digest["together"] else ""
+    return _Part("Decided", blocks or [["nothing"]], "perpetual hypotheses list", digest["decided_total"], last)
 
 
 def _decided(item: Decided, said: Said) -> list[str]:
