@@ -1,6 +1,6 @@
-"""Every key of the methodology acts while the loop turns: its file is edited between two turns, and they differ.
+"""Every key of the methodology acts while the daemon runs: its file is edited after a turn, and the next one differs.
 
-A turn is one `perpetual.loop.cycle` of a lab that is opened after the edit, as the daemon does.
+The daemon turns by a strategy of the test, which is given the daemon's own lab and looks at what turns do there.
 """
 
 from __future__ import annotations
@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import NamedTuple
 
 import pytest
@@ -24,11 +26,26 @@ from perpetual.loop import Cycle, cycle
 from perpetual.records import Experiment, Run
 from perpetual.testing.projects import trust_project
 from perpetual.toolkit import yamlfile
+from perpetual_daemon import daemon as daemons
+from perpetual_daemon.strategy import DefaultLoop
 from perpetual_digest import companion as digests
+from perpetual_stoppers.judge import judge
+from tests.support import LONG_S, until
 
-LONG_S = 60.0
 OUT_OF_MEMORY = "sh -c 'echo torch.OutOfMemoryError: CUDA out of memory. >&2; exit 1'"
+CURVE = """
+import json, os, random, time
+rng = random.Random(int(os.environ["PERPETUAL_SEED"]))
+level = rng.gauss(0, 1)
+with open(os.environ["PERPETUAL_METRICS"], "a") as file:
+    for step in range(1, 21):
+        while step == 11 and not os.path.exists("go"):
+            time.sleep(0.01)
+        line = {"step": step, "acc": level - 5 / step + rng.gauss(0, 0.01) * (1 - step / 20)}
+        print(json.dumps(line), file=file, flush=True)
+"""
 SILENT = {"memory_write_on_completion": False, "auto_propose": False}  # which other rows are about
+NOTHING = Cycle(0, (), (), (), (), (), (), 0, 0.0, 0.0, 0.0, None, None)  # that a turn has done
 _names = count(1)
 
 
@@ -271,6 +288,25 @@ def _digest_is_due(lab: Lab) -> bool:
     return digests.write_due(lab, hours, datetime.now(UTC) + timedelta(hours=3))
 
 
+def _stopped_at(lab: Lab) -> float | None:
+    """The step at which a baseline's fifth run is stopped early, which has come to half of its steps."""
+    (lab.root / "curve.py").write_text(CURVE)
+    made = _plain(lab, f"{sys.executable} -S curve.py", metric="acc", direction="max", replicates=5)
+    claim = lab.hypotheses.add(f"acc rises in way {next(_names)}", metric="acc", direction="max", mde=1.0)
+    lab.experiments.propose(claim.id, command=f"echo {next(_names)}", baseline=made.id)
+    go = lab.root / "go"
+    go.touch()
+    lab.wait([lab.runs.launch(made.id)[0].id for _ in range(4)], timeout_s=LONG_S)
+    go.unlink()
+    (run,) = lab.runs.launch(made.id)
+    until(lambda: "acc" in (found := lab.runs.curves(run.id)) and len(found["acc"].steps) == 10)
+    judge(lab)  # as the daemon's companion does
+    go.touch()
+    lab.wait([run.id], timeout_s=LONG_S)
+    stopped = lab.runs.get(run.id).stopped
+    return None if stopped is None else stopped["step"]
+
+
 def _now_quiet() -> str:
     now = datetime.now().astimezone()
     return f"{now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=1):%H:%M}"
@@ -327,11 +363,16 @@ ROWS: dict[str, Row] = {
     "code_ignore": Row([*CODE_IGNORE], [*CODE_IGNORE, "*.cfg"], _edited, 0, 1),
     "isolate": Row(False, True, _is_copied, False, True),
     "kill_grace_s": Row(10.0, 0.5, _grace_s, 10.0, 0.5),
+    "stoppers.active": Row([], ["curve"], _stopped_at, None, 5.0, {"max_concurrent_runs": 5}),
+    "stoppers.at": Row(0.25, 0.45, _stopped_at, 5.0, 9.0, {"max_concurrent_runs": 5, "stoppers.active": ["curve"]}),
 }  # fmt: skip
 
 
-def test_every_key_has_a_row() -> None:
-    assert set(ROWS) == set(KEYS)
+def test_every_key_has_a_row(project: Path) -> None:
+    with Lab.open(project) as lab:
+        listed = {item.key for item in lab.config.methodology.items()}
+    assert set(ROWS) == listed
+    assert set(KEYS) < listed  # plugins bring some, too
 
 
 @pytest.fixture
@@ -354,14 +395,27 @@ def _edit(root: Path, values: Mapping[str, object]) -> None:
 
 @pytest.mark.slow  # each key turns the loop twice
 @pytest.mark.parametrize("key", ROWS)
-def test_the_next_turn_heeds_an_edited_key(key: str, root: Path) -> None:
-    row = ROWS[key]
-    seen = []
-    for value in (row.first, row.second):
-        _edit(root, {**SILENT, **row.others, key: value})
-        with Lab.open(root) as lab:
-            assert lab.config.methodology[key] == value
-            seen.append(row.look(lab))
+def test_a_running_daemon_heeds_an_edited_key(key: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row, stop = ROWS[key], Event()
+    seen: list[object] = []
+
+    def turn(strategy: DefaultLoop, lab: Lab, **asked: object) -> Cycle:
+        assert lab.config.methodology[key] == (row.second if seen else row.first)
+        seen.append(row.look(lab))
+        if len(seen) == 1:
+            _edit(root, {key: row.second})
+        else:
+            stop.set()
+        return NOTHING
+
+    monkeypatch.setattr(DefaultLoop, "turn", turn)
+    monkeypatch.setattr(daemons, "_SHORTEST_PAUSE_S", 0.0)  # the edit is there once the turn is over
+    _edit(root, {**SILENT, **row.others, key: row.first})
+    daemon = daemons.Daemon(daemons.Settings(interval_s=0.0))
+    with Lab.open(root) as lab:
+        daemon.run(lab, stop)
+    assert daemon.end is not None
+    assert (daemon.end.reason, daemon.end.cycles) == ("stop_requested", 2)
     assert seen == [row.before, row.after]
 
 
