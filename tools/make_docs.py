@@ -87,7 +87,42 @@ def hooks_page() -> str:
         if name.startswith("perpetual_") and inspect.isfunction(value):
             lines += [f"## {name}", "", "```python", f"def {name}{signature(value)}: ...", "```", ""]
             lines += [inspect.getdoc(value) or "", "", *_worked_example(name)]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join([*lines, *_slots_of_plugins()]).rstrip() + "\n"
+
+
+_SLOTS_OF_PLUGINS = """\
+## Slots of bundled plugins
+
+Bundled plugins bring slots of their own (`perpetual_slots`), which any plugin fills: it implements the hook of the slot
+with `@hookimpl(optionalhook=True)` and answers Providers of that slot. Their factories, called with the options, answer
+the class of the table. Its docstring or its module says what it promises, and the contract suite checks that. Where one
+provider serves, `perpetual config set slots.SLOT PROVIDER` chooses it. Where `plugins new` stands behind the slot,
+`perpetual plugins new NAME --slot SLOT` writes a part with its tests.
+
+Example::
+
+    @hookimpl(optionalhook=True)
+    def perpetual_companions() -> list[Provider]:
+        return [Provider("companion", "bell", "acme_bell.companion:build", "rings", requires=("daemon",))]
+
+| hook | slot | class to implement | serves | contract suite | brought by |
+|---|---|---|---|---|---|
+"""
+
+
+def _slots_of_plugins() -> list[str]:
+    """Returns the lines on the slots that bundled plugins bring, as the registry has them."""
+    from perpetual.registry import Registry
+
+    rows = []
+    for info in Registry(safe=True).plugins:
+        for slot in info.slots:
+            base = f"`{slot.base.replace(':', '.')}`" if slot.base else ""
+            serves = "any number" if slot.is_additive else f"one, `{slot.default}` by default"
+            suite = f"`{slot.suite.label}`" if slot.suite else "none"
+            name = f"`{slot.name}`" + (" (`plugins new`)" if slot.template else "")
+            rows.append(f"| `{slot.hook}` | {name} | {base} | {serves} | {suite} | `{info.name}` |")
+    return [*_SLOTS_OF_PLUGINS.splitlines(), *sorted(rows)]
 
 
 def _worked_example(hook: str) -> list[str]:

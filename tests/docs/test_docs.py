@@ -14,6 +14,8 @@ from types import ModuleType
 import click
 import pytest
 
+from perpetual.registry import Registry
+
 _HERE = Path(__file__).parent
 ROOT = _HERE.parents[1]
 
@@ -146,6 +148,20 @@ def test_every_hook_is_documented_and_tested(hook: str) -> None:
     assert f"## {hook}\n\n```python\ndef {hook}{signature}: ...\n```" in page
     tests = [path for path in (ROOT / "tests").rglob("test_*.py") if path != Path(__file__)]
     assert any(re.search(rf"\b{hook}\b", path.read_text()) for path in tests), f"no test names {hook}"
+
+
+def test_every_slot_of_a_bundled_plugin_is_documented() -> None:
+    """So that another plugin's author learns which hook fills it, and what class to implement."""
+    page = (ROOT / "docs" / "hooks.md").read_text()
+    brought = [slot for info in Registry(safe=True).plugins for slot in info.slots]
+    assert {"loop", "companion", "notifier", "approver", "stopper", "thinker"} <= {slot.name for slot in brought}
+    for slot in brought:
+        assert slot.base is not None
+        module, _, name = slot.base.partition(":")
+        assert inspect.isclass(getattr(importlib.import_module(module), name))
+        (row,) = re.findall(rf"^\| `{slot.hook}` \| `{slot.name}`.*$", page, re.M)
+        assert f"`{module}.{name}`" in row
+        assert slot.suite is None or f"`{slot.suite.label}`" in row
 
 
 def test_every_command_is_documented() -> None:
