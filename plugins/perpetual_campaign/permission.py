@@ -40,4 +40,4 @@ def held(names: Sequence[str]) -> str | None:
 
 
 def _name(names: Sequence[str]) -> str:
-    return sha256("\0".join(names).encode()).hexdigest()
+    return sha256("\0".join(names).encode()).hexdigest() + ".word"

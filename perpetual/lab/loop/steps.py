@@ -233,12 +233,10 @@ def _next_claim(ctx: Context, held: Collection[str], *, is_looked_at: bool = Fal
         return None
     picker, left, of_day = ctx.cached(Proposals), state.get("budget_left"), Budget(ctx).room_of_day("run_hours")
     today = [] if of_day is None else [of_day if left is None else min(left, of_day)]
-    picked: list[str] = []
-    for room in dict.fromkeys((*today, left, None)):  # costs are guesses: what does not fit the reservation refuses
-        state["budget_left"] = room
-        picked = picked or picker.pick(state, 1)
+    rooms = dict.fromkeys((*today, left, None))  # costs are guesses: what does not fit the reservation refuses
+    picked = next(filter(None, (picker.pick({**state, "budget_left": room}, 1) for room in rooms)), [])
     if picked and not is_looked_at:
-        score = picker.score(state)[picked[0]]
+        score = picker.score({**state, "budget_left": None})[picked[0]]
         rescored(ctx, picked[0], explained(ctx, ExperimentRecords(ctx).get(picked[0]), score))
     return picked[0] if picked else None
 

@@ -200,11 +200,16 @@ def test_a_mark_is_for_one_difference(as_agent: Lab) -> None:
 
 
 def test_a_budget_that_does_not_hold_a_trial_refuses_it(lab: Lab) -> None:
-    campaigns = started(lab, wall_s=3600.0, budget_run_hours=5.0)  # a trial takes up to 6
-    made = edited(campaigns, "GAIN = 0.1\n")
-    with pytest.raises(Refused, match="run-hours"):
-        campaigns.submit(made.id)
-    assert experiments(lab) == 0
+    with pytest.raises(Refused, match="run-hours"):  # a trial takes up to 6
+        started(lab, wall_s=3600.0, budget_run_hours=5.0)
+    assert Campaigns(lab).all() == []
+    lab.queue.set_state("paused")
+    campaigns = started(lab, wall_s=3600.0, budget_run_hours=11.0)
+    one, two = (edited(campaigns, f"GAIN = 0.{place}\n") for place in (1, 2))
+    campaigns.submit(one.id)
+    with pytest.raises(Refused, match="has 5 left of 11"):
+        campaigns.submit(two.id)
+    assert experiments(lab) == 2
 
 
 @pytest.mark.slow
