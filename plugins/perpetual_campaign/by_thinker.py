@@ -81,7 +81,7 @@ class ByThinker(Progress):
             )
 
     def why_full(self, campaign: Record) -> str | None:
-        """Returns why a campaign has no room for another candidate of a thinker, ever; None where it has."""
+        """Returns why a campaign has no room for another candidate of a thinker; None where it has."""
         items, most = self.of(campaign), int(campaign["max_candidates"] or 0)
         if len(items) >= most:
             return f"{campaign['name']} has had its {counted(most, 'candidate')}"
