@@ -140,8 +140,8 @@ class NotifierContract:
                 thread = threading.Thread(target=lambda: done.append(_sent(notifier, example())), daemon=True)
                 thread.start()
                 thread.join(limit_s + _SLACK_S)
-            took_s = time.monotonic() - began_s
-        assert done, f"send had not given up after {took_s:.1f} s"
+            has_given_up, took_s = bool(done), time.monotonic() - began_s  # the end of the server ends it, too
+        assert has_given_up, f"send had not given up after {took_s:.1f} s"
 
 
 class DeliveryContract(NotifierContract):

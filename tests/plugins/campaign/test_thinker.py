@@ -440,7 +440,8 @@ def test_the_daemon_ends_once_the_campaign_has_had_its_candidates(project: Path,
     with Lab.open(actor="user:test") as lab:
         lab.settings.set_config("plugins.thinkers.analyse", "false")
         lab.settings.set_methodology("auto_propose", "false")
-    done = subprocess.run(["perpetual", "daemon"], capture_output=True, text=True, check=False, timeout=120)
+    words = [sys.executable, "-P", "-m", "perpetual", "daemon"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "all_decided" in done.stdout
     with Lab.open(actor="user:test") as lab:
