@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual.api import Conflict, Refused, UsageError, line
 from perpetual.toolkit.units import finite
@@ -115,20 +115,23 @@ class Campaigns(ByThinker):
             if (there := self.git.commit_of(ref)) not in (None, found):
                 raise Conflict(f"the branch {ref.removeprefix('refs/heads/')} exists at {(there or '')[:12]}",
                                hint="another name")  # fmt: skip
-            fields: dict[str, Any] = {
-                "name": name, "command": command, "metric": metric, "direction": direction, "mde": mde, "edit": edits,
-                "protect": checked_patterns(protect, "--protect"), "replicates": replicates, "max_pairs": most,
-                "max_candidates": max_candidates, "budget_run_hours": budget_run_hours, "wall_s": wall_s, "gpus": gpus,
-                "alpha": self._number("alpha"), "base": found, "base_branch": branch, "best": found, "state": "open",
-                "thinker": thinker,
-            }  # fmt: skip
-            with self._lab.together(undo=True):  # a metric that can be none is refused here, before anything is there
-                rehearsed = self._campaigns.add(**fields)
+
+            def added() -> Record:
+                return self._campaigns.add(
+                    name=name, command=command, metric=metric, direction=direction, mde=mde, edit=edits,
+                    protect=checked_patterns(protect, "--protect"), replicates=replicates, max_pairs=most,
+                    max_candidates=max_candidates, budget_run_hours=budget_run_hours, wall_s=wall_s, gpus=gpus,
+                    alpha=self._number("alpha"), base=found, base_branch=branch, best=found, state="open",
+                    thinker=thinker,
+                )  # fmt: skip
+
+            with self._lab.together(undo=True):  # what can be none is refused here, before anything is there
+                rehearsed = added()
                 self._hypothesis(rehearsed, None, "rehearsal", None)
                 self._check_budget(rehearsed)
                 if thinker:
                     self.check_editable(rehearsed)
-            made = self._campaigns.add(**fields)
+            made = added()
             self.git.move(ref, found, None)
             if thinker:
                 made = self._campaigns.update(made.id, thinker_mark=self._thinker_mark(made, draw=True))

@@ -117,15 +117,16 @@ def _serve(cli: CliContext, settings: Settings) -> int:
     lab.part("loop")  # or its first turn would find that it cannot be built
     cli.goes_on()
 
-    before: list[object] = [None]
+    before: object = None  # how the turn before stood
 
     def report(done: Cycle) -> None:
+        nonlocal before
         document = line_of(done)
         if cli.as_json:
             cli.answer("daemon_cycle", {**document}, "")
-        elif _is_worth_a_line(document, before[0]):
+        elif _is_worth_a_line(document, before):
             cli.progress(_words(document))
-        before[0] = _standing(document)
+        before = _standing(document)
 
     service = Daemon(settings, report)
     if not cli.as_json:

@@ -50,7 +50,7 @@ def _is_over(lock: str, timeout_s: float) -> bool:
     while is_locked(lock):
         if time.monotonic() >= deadline:
             return False
-        time.sleep(_LOOK_S)
+        time.sleep(_LOOK_S)  # no system tells another process that a lock was let go
     return True
 
 

@@ -385,8 +385,8 @@ def test_the_sentence_on_all_claims_is_not_counted_as_one(night: Path) -> None:
         assert left + len(re.findall(r"h\d (?:supported|refuted|parked) at ", past)) == 3
         lefts.add(left)
     assert lefts == {0, 1, 2}
-    told = markdown({**found, "decided": found["decided"][:2]}).split("**Moved**")[0]
-    assert "- and 1 more: `perpetual hypotheses list`\n- together: " in told
+    decided = markdown({**found, "decided": found["decided"][:2]}).split("**Moved**")[0]
+    assert "- and 1 more: `perpetual hypotheses list`\n- together: " in decided
 
 
 def test_markdown_takes_no_markup_from_others(crowded: Digest) -> None:

@@ -31,6 +31,7 @@ def lab(project: Path) -> Iterator[Lab]:
 
 @pytest.mark.slow
 def test_no_arm_of_a_campaign_is_stopped(lab: Lab) -> None:
+    # They are live for as long as the test looks at them; the fixture ends them.
     campaigns = started(lab, command=f"{sys.executable} -c 'import time; time.sleep(600)'", replicates=2)
     campaigns.submit(edited(campaigns, "GAIN = 0.1\n").id)
     lab.scan()
