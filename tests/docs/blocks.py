@@ -23,7 +23,7 @@ PAGES = ("README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "d
 # Blocks that are not executed, by their whole text, each with its reason. Five at most.
 EXCEPTIONS = {
     "$ make demo     # own environment, then a real campaign on your CPU: five hypotheses, half a minute\n"
-    "$ make test     # lint, types, import laws, tests: about five minutes on two cores, once the environment stands\n"
+    "$ make test     # lint, types, import laws, tests: about six minutes on two cores, once the environment stands\n"
     "$ pip install perpetual-lab   # into an environment of your own; before the first release: pip install .\n": (
         "builds an environment, and `make test` runs this very test"
     ),
