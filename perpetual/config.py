@@ -109,10 +109,10 @@ KEYS: dict[str, Key] = {
 }  # fmt: skip
 
 MARKS = "agent_marks"
-# Options of bundled plugins that let more in: a longer list counts only from the user, or once it was trusted.
-# By slot and provider.
+# By slot and provider, options that let more in: a longer list counts only from the user, or once it was trusted.
 GUARDED_OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("mcp", "mcp"): ("hosts",), ("thinker", "command"): ("command", "environment")}  # fmt: skip
+    ("mcp", "mcp"): ("hosts",), ("thinker", "command"): ("command", "environment"),
+    ("plugin", "harnesses"): ("allow", "command", "resume")}  # fmt: skip
 
 CHOICES = "slots."  # before the name of a plugin's slot, in the key that chooses its provider
 PLUGINS = "plugins"  # the section of options; `perpetual.lab.options` says which of them is whose

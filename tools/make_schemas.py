@@ -59,6 +59,7 @@ from perpetual_devkit.overnight import OvernightCertificate
 from perpetual_digest.documents import Digest
 from perpetual_export.documents import Crate, Export
 from perpetual_find.documents import Found
+from perpetual_harnesses.dispatch.documents import AskDocument, TurnDocument
 from perpetual_lineage.documents import Lineage, Rejection
 from perpetual_mirrors.documents import MirrorPushes
 from perpetual_notes.documents import NoteType
@@ -211,6 +212,9 @@ DOCUMENTS: dict[str, Any] = {
     "sweeps": Page[SweepLine],
     "thought": ThoughtDocument,
     "thoughts": Page[ThoughtLine],
+    "ask": AskDocument,
+    "turn": TurnDocument,
+    "turns": Page[TurnDocument],
     "trust": Trust,
     "trust_revoked": TrustRevoked,
     "trusted": Page[Trusted],

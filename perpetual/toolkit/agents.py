@@ -30,6 +30,7 @@ AGENT_VARIABLES: dict[str, str] = {
     "QWEN_CODE": "Qwen Code",
     "COPILOT_CLI": "Copilot CLI",
     "COPILOT_AGENT_SESSION_ID": "Copilot CLI",
+    "PERPETUAL_DISPATCH": AN_AGENT,  # the lab drives the harness
     "AI_AGENT": AN_AGENT,
     "AGENT": AN_AGENT,  # also a name of build machines and of ssh: it counts as 1 or with an agent's name alone
 }

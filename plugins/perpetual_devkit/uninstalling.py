@@ -23,7 +23,7 @@ from perpetual_devkit.plugin_index import FILE
 __all__ = ["Left", "Uninstalled", "uninstall"]
 
 FILES = ("place", "secret", "trust.lock", FILE)
-FOLDERS = ("approve-tokens", "campaign-thinkers", "mcp", "moves", "plugin-failures", "trust")
+FOLDERS = ("approve-tokens", "campaign-thinkers", "mcp", "moves", "plugin-failures", "trust", "turns")
 _IN_FOLDER = re.compile(r"(?:\.?[0-9a-f]{8,}[.-].*|\..*\.tmp)\Z")  # records and tokens are named by a hash or a nonce
 _TEMPORARY = re.compile(r"\.(place|secret)\.[0-9a-f]+")
 _CACHED = re.compile(r"[a-z]+-[0-9a-f]{8}\.json(\.\d+)?")

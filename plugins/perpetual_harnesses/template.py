@@ -13,9 +13,12 @@ from functools import cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import NotRequired, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from perpetual.api import FilePlan, Harness, ListCommand, PluginError, Scaffold
+
+if TYPE_CHECKING:
+    from perpetual_harnesses.dispatch.base import Row
 
 __all__ = ["TemplateHarness", "claude_code", "codex", "cursor", "mcp", "opencode"]
 
@@ -43,6 +46,29 @@ class _Listing(TypedDict):
     waiting: NotRequired[str]
 
 
+class _Dispatch(TypedDict, total=False):
+    """How the harness is driven and handed over to; the fields of a `Row`."""
+
+    acp: list[str]
+    argv: list[str]
+    resume: list[str]
+    parser: str
+    model: list[str]
+    mode: str
+    agent: str
+    drops: list[str]
+    sets: dict[str, str]
+    asks: dict[str, list[str]]
+    asks_by: str
+    usage: str
+    install: str
+    login: list[str]
+    status: list[str]
+    signed_in: str
+    variables: list[str]
+    chat: list[str]
+
+
 class _Template(TypedDict):
     """A `template.yaml`."""
 
@@ -51,6 +77,7 @@ class _Template(TypedDict):
     trust: list[str]
     program: NotRequired[str]
     listing: NotRequired[_Listing]
+    dispatch: NotRequired[_Dispatch]
 
 
 class TemplateHarness(Harness):
@@ -113,6 +140,33 @@ class TemplateHarness(Harness):
         """Returns the command of the template, where the harness has one that costs little."""
         item = self._template.get("listing")
         return None if item is None else ListCommand(tuple(item["command"]), item["accepted"], item.get("waiting", ""))
+
+    def driving(self) -> Row | None:
+        """Returns how the harness is driven, None where the template does not say.
+
+        Raises:
+            PluginError: for a key that there is not.
+        """
+        from perpetual_harnesses.dispatch.base import Row
+        from perpetual_harnesses.dispatch.permission import kind_of
+
+        found = self._template.get("dispatch")
+        if found is None:
+            return None
+        strange = sorted(set(found) - _Dispatch.__annotations__.keys())
+        if strange:
+            raise PluginError(f"{self._name}/template.yaml: dispatch: unknown key {strange[0]!r}")
+        asks = {kind_of(kind): tuple(names) for kind, names in found.get("asks", {}).items()}
+        return Row(
+            self._name, acp=tuple(found.get("acp", ())), argv=tuple(found.get("argv", ())),
+            resume=tuple(found.get("resume", ())), parser=found.get("parser", "text"),
+            model=tuple(found.get("model", ())), mode=found.get("mode", ""), agent=found.get("agent", ""),
+            drops=tuple(found.get("drops", ())), sets=found.get("sets", {}), asks=asks,
+            asks_by=found.get("asks_by", ""), usage=found.get("usage", "prompt"), install=found.get("install", ""),
+            login=tuple(found.get("login", ())), status=tuple(found.get("status", ())),
+            signed_in=found.get("signed_in", ""), variables=tuple(found.get("variables", ())),
+            chat=tuple(found.get("chat", ())),
+        )  # fmt: skip
 
 
 def _filled(value: object, command: tuple[str, ...]) -> object:

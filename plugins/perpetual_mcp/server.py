@@ -13,6 +13,7 @@ much), `standing` (answers that still hold), `resources`, `prompts`, `notify` (c
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ from perpetual.api import LabOpener, McpServer, PerpetualError
 from perpetual_mcp.bounds import told
 from perpetual_mcp.notify import OPENINGS, Changes
 from perpetual_mcp.prompts import add_completions, add_prompts
+from perpetual_mcp.ready import READY, note_ready
 from perpetual_mcp.resources import RESOURCE, add_resources
 from perpetual_mcp.sessions import Labs, actor_of
 from perpetual_mcp.tools import add_tools
@@ -55,9 +57,12 @@ def _instructions(labs: Labs) -> str:
 
 def _watch(labs: Labs, changes: Changes) -> ServerMiddleware[object]:
     """Returns the middleware of every message: it notes the sender, and sends the live state at the opening."""
+    seen_at = [os.environ[READY]] if READY in os.environ else []
 
     async def watch(ctx: ServerRequestContext[object, object], call_next: CallNext) -> HandlerResult:
         labs.name(actor_of(ctx))
+        if seen_at and ctx.method.startswith("tools/"):
+            note_ready(seen_at.pop())
         if ctx.method in OPENINGS:
             await anyio.to_thread.run_sync(changes.begin)
         result = await call_next(ctx)

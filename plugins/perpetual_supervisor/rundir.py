@@ -371,6 +371,8 @@ def _start_supervisor(run_dir: Path, timeout_s: float, held: int | None) -> str:
             stderr=log,
             start_new_session=True,
             close_fds=True,
+            # Of a harness that the lab drives everything with its mark is ended after the turn; runs go on.
+            env={name: value for name, value in os.environ.items() if name != "PERPETUAL_DISPATCH"},
         )
     except OSError as exc:
         raise LaunchFailed(f"cannot start {sys.executable!r}: {exc}") from exc

@@ -29,6 +29,7 @@ MARKS = {
     "QWEN_CODE": "agent:qwen-code",
     "COPILOT_CLI": "agent:copilot-cli",
     "COPILOT_AGENT_SESSION_ID": "agent:copilot-cli",
+    "PERPETUAL_DISPATCH": "agent:unknown",
     "KILO": "agent:kilo",
     "AGENT": "agent:unknown",
     "AI_AGENT": "agent:unknown",

@@ -27,7 +27,7 @@ __all__ = ["keep", "lacking", "of_run", "tidy"]
 
 _FOLDER = "environments"
 _LARGEST_BYTES = 16 << 20
-_DROPPED = (*approval_tokens.FOR_A_SERVER, NONCE_VARIABLE, "PERPETUAL_TRUSTED")
+_DROPPED = (*approval_tokens.FOR_A_SERVER, NONCE_VARIABLE, "PERPETUAL_TRUSTED", "PERPETUAL_DISPATCH")
 _UNKNOWN = "the environment in which it was queued is not known (perpetual kill {0}, then perpetual retry {0})"
 _LACKING = f"needs {{}}, which is {KEPT_BY_NAME} (perpetual scan where it is exported, or set run_secrets)"
 

@@ -136,6 +136,7 @@ def test_every_entry_of_the_state_folder_is_known() -> None:
     assert found.pop("perpetual/lab/create.py") == set()  # nothing
     assert found.pop("perpetual/toolkit/trust_record.py") == set()  # the folder of trust_path
     assert found.pop("plugins/perpetual_mcp/http.py") == set()  # mcp
+    assert found.pop("plugins/perpetual_harnesses/dispatch/driving.py") == set()  # names the folder to the server
     assert found.pop("plugins/perpetual_devkit/uninstalling.py") == set()
     names = {name.strip('"') for names in found.values() for name in names}
     assert names <= {*uninstalling.FOLDERS, *uninstalling.FILES}
