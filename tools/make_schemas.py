@@ -59,7 +59,7 @@ from perpetual_devkit.overnight import OvernightCertificate
 from perpetual_digest.documents import Digest
 from perpetual_export.documents import Crate, Export
 from perpetual_find.documents import Found
-from perpetual_harnesses.dispatch.documents import AskDocument, TurnDocument
+from perpetual_harnesses.dispatch.documents import AskDocument, LoginDocument, TurnDocument, WordsDocument
 from perpetual_lineage.documents import Lineage, Rejection
 from perpetual_mirrors.documents import MirrorPushes
 from perpetual_notes.documents import NoteType
@@ -213,6 +213,8 @@ DOCUMENTS: dict[str, Any] = {
     "thought": ThoughtDocument,
     "thoughts": Page[ThoughtLine],
     "ask": AskDocument,
+    "words": WordsDocument,
+    "logins": Page[LoginDocument],
     "turn": TurnDocument,
     "turns": Page[TurnDocument],
     "trust": Trust,

@@ -1,20 +1,21 @@
-"""The commands `ask` and `turns`: a prompt to a coding agent, and what came of it."""
+"""The commands `ask`, `chat`, `auth` and `turns`: a prompt or the terminal for a coding agent, and what came of it."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from perpetual.api import CliContext, OpenGroup, json_option, page_options, pass_cli, printable
+from perpetual.api import CliContext, OpenGroup, UsageError, json_option, page_options, pass_cli, printable
 
 if TYPE_CHECKING:
     from perpetual_harnesses.dispatch.base import Dispatcher
     from perpetual_harnesses.dispatch.documents import TurnDocument
 
-__all__ = ["ask", "turns"]
+__all__ = ["ask", "auth", "chat", "turns"]
 
 # outcome -> exit status; the others are answers
 _EXITS = {"auth_required": 4, "permission_refused": 4, "cancelled": 130, "budget_cut": 7, "broken_stream": 3,
@@ -96,6 +97,78 @@ def _hint(found: TurnDocument) -> str | None:
         "broken_stream": f"perpetual turns show {found['id']}",
         "fallback_agent": f"perpetual init -H {found['harness']}",
     }.get(str(found["outcome"]))
+
+
+@click.command()
+@click.argument("words", nargs=-1)
+@click.option("--harness", metavar="NAME", help="The coding agent; by default the project's own.")
+@json_option
+@pass_cli
+def chat(cli: CliContext, words: tuple[str, ...], harness: str | None) -> None:
+    """Start a coding agent at this terminal, in the project's folder; WORDS after `--` go to it.
+
+    With --json it says what it would start, and starts nothing.
+    """
+    from perpetual_harnesses.login import chat_words
+
+    _become(cli, [*chat_words(cli.lab, harness), *words], "chat")
+
+
+@click.group(cls=OpenGroup, invoke_without_command=True)
+@json_option
+@pass_cli
+@click.pass_context
+def auth(ctx: click.Context, cli: CliContext) -> None:
+    """Show which coding agents are logged in, as their own commands say."""
+    if ctx.invoked_subcommand is None:
+        from perpetual_harnesses.login import logins
+
+        cli.items("logins", [{**one} for one in logins(cli.lab)], None, ("agent", "state", "shown by", "next"), _login,
+                  empty="no coding agent is known")  # fmt: skip
+
+
+def _login(item: dict[str, object]) -> tuple[str, ...]:
+    state = {True: "logged in", False: "not logged in", None: "not known"}[
+        item["signed_in"] if isinstance(item["signed_in"], bool) else None
+    ]
+    if not item["installed"]:
+        return str(item["harness"]), "not installed", "-", str(item["install"] or "-")
+    step = "-" if item["signed_in"] else f"perpetual auth login {item['harness']}"
+    return str(item["harness"]), state, str(item["how"] or "-"), step
+
+
+@auth.command()
+@click.argument("harness", required=False)
+@json_option
+@pass_cli
+def login(cli: CliContext, harness: str | None) -> None:
+    """Hand this terminal over to the login of HARNESS, by default of the project's own.
+
+    With --json it says what it would start, and starts nothing.
+    """
+    from perpetual_harnesses.login import login_words
+
+    _become(cli, login_words(cli.lab, harness), "a login")
+
+
+def _become(cli: CliContext, words: list[str], what: str) -> None:
+    """Becomes another program, in the project's folder; returns never, but with --json.
+
+    Raises:
+        UsageError: without a terminal.
+    """
+    from perpetual_harnesses.login import own_environment
+
+    if cli.as_json:
+        cli.answer("words", {"words": words, "cwd": str(cli.lab.root)}, "")
+        return
+    if not (os.isatty(0) and os.isatty(1)):  # sys.stdout may be a fence
+        raise UsageError(f"{what} needs a terminal", hint="perpetual ask PROMPT needs none")
+    root = cli.lab.root
+    cli.close()
+    os.chdir(root)
+    sys.stdout.flush()
+    os.execve(words[0], words, own_environment(os.environ))
 
 
 @click.group(cls=OpenGroup)

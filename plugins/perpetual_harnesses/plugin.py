@@ -95,6 +95,10 @@ def perpetual_commands() -> list[Provider]:
     return [
         Provider("command", "ask", "perpetual_harnesses.commands:ask", "Ask an installed coding agent.",
                  topic="agents"),
+        Provider("command", "chat", "perpetual_harnesses.commands:chat", "Start a coding agent at this terminal.",
+                 topic="agents"),
+        Provider("command", "auth", "perpetual_harnesses.commands:auth", "Show which coding agents are logged in.",
+                 topic="agents"),
         Provider("command", "turns", "perpetual_harnesses.commands:turns", "Show what coding agents were asked.",
                  topic="agents"),
     ]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import NotRequired
 from perpetual.documents import TypedDict
 from perpetual.documents.status import ErrorBody
 
-__all__ = ["AskDocument", "ToolCall", "TurnDocument"]
+__all__ = ["AskDocument", "LoginDocument", "ToolCall", "TurnDocument", "WordsDocument"]
 
 
 class ToolCall(TypedDict):
@@ -53,3 +53,22 @@ class AskDocument(TurnDocument):
     """The answer of `perpetual ask`: the turn, and the error where its outcome is a failure."""
 
     error: NotRequired[ErrorBody]
+
+
+class LoginDocument(TypedDict):
+    """Whether a harness is logged in: `signed_in` is null where that is not known, `how` says what showed it."""
+
+    harness: str
+    program: str
+    installed: bool
+    signed_in: bool | None
+    how: str | None
+    login: str | None
+    install: str | None
+
+
+class WordsDocument(TypedDict):
+    """What `perpetual chat` or `perpetual auth login` would start, and where."""
+
+    words: list[str]
+    cwd: str

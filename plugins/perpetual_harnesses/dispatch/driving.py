@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Record
 
-__all__ = ["COMMAND", "Drivable", "Driving", "Harnessed", "rows"]
+__all__ = ["COMMAND", "Drivable", "Driving", "Harnessed", "Known", "inside", "rows"]
 
 COMMAND = "command"  # the harness of the options `command` and `resume`
 SERVER = "perpetual"
@@ -55,7 +55,15 @@ class Harnessed:
     name: str  # of the dispatcher
     problem: PerpetualError | None
     is_scaffolded: bool  # whether `perpetual init` wrote its files here
-    is_here: bool  # whether files of it are in the project
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A harness that is known, and whether `perpetual init` wrote its files here, or it has files here at all."""
+
+    row: Row
+    is_scaffolded: bool
+    is_here: bool
 
 
 class Driving:
@@ -81,21 +89,42 @@ class Driving:
 
     def harnesses(self) -> list[Harnessed]:
         """Returns every harness that is known, those that can be driven first, and of these the project's own first."""
-        written = {*scaffold_record.read(self._lab.root / ".perpetual").harnesses, COMMAND}
-        found = [self._harnessed(row, row.name in written, is_here) for row, is_here in rows(self._lab)]
-        return sorted(found, key=lambda one: (one.dispatcher is None, not one.is_scaffolded, not one.is_here))
+        found = [self._harnessed(one) for one in self.ranked()]
+        return sorted(found, key=lambda one: one.dispatcher is None)
 
-    def _harnessed(self, row: Row, is_scaffolded: bool, is_here: bool) -> Harnessed:
+    def ranked(self) -> list[Known]:
+        """Returns every harness that is known: first those that `perpetual init` wrote here, then those with files."""
+        written = {*scaffold_record.read(self._lab.root / ".perpetual").harnesses, COMMAND}
+        found = [Known(row, row.name in written, is_here) for row, is_here in rows(self._lab)]
+        return sorted(found, key=lambda one: (not one.is_scaffolded, not one.is_here))
+
+    def _harnessed(self, known: Known) -> Harnessed:
         problems: list[PerpetualError] = []
         for name, dispatcher in self.dispatchers().items():
-            problem = dispatcher.problem(row, self._environment)
+            problem = dispatcher.problem(known.row, self._environment) or self._in_project(known.row, name)
             if problem is None:
-                return Harnessed(row, dispatcher, name, None, is_scaffolded, is_here)
+                return Harnessed(known.row, dispatcher, name, None, known.is_scaffolded)
             problems.append(problem)
         # The last way is the plainest: what is missing for it is what is easiest to install.
-        known = [one for one in problems if "installed" in one.message] or problems
-        wrong = known[-1] if known else DispatchError("no dispatcher is in force")
-        return Harnessed(row, None, "", wrong, is_scaffolded, is_here)
+        installable = [one for one in problems if "installed" in one.message] or problems
+        wrong = installable[-1] if installable else DispatchError("no dispatcher is in force")
+        return Harnessed(known.row, None, "", wrong, known.is_scaffolded)
+
+    def _in_project(self, row: Row, way: str) -> PerpetualError | None:
+        """Returns an error for a program that lies in the project: what came with a clone is not started."""
+        words = row.acp if way == "acp" else row.argv
+        place = shutil.which(words[0], path=self._environment.get("PATH")) if words else None
+        if place is None or row.name == COMMAND or not inside(place, self._lab.root):
+            return None
+        return DispatchError(f"{place} lies in the project and is not started", hint="take the project off the PATH")
+
+    def nothing_installed(self) -> NotFound:
+        """Returns the error that names what to install."""
+        installs = [f"{row.name}: {row.install}" for row, _ in rows(self._lab) if row.install]
+        return NotFound(
+            "no coding agent that can be driven is installed here",
+            hint="install one of these: " + "; ".join(installs[:4]), code="harness_not_installed",
+        )  # fmt: skip
 
     def choose(self, name: str | None = None) -> Harnessed:
         """Returns the harness of that name; without one, the project's own or the first that is installed.
@@ -115,11 +144,7 @@ class Driving:
             return named
         if known and known[0].dispatcher is not None:
             return known[0]
-        installs = [f"{one.row.name}: {one.row.install}" for one in known if one.row.install]
-        raise NotFound(
-            "no coding agent that can be driven is installed here",
-            hint="install one of these: " + "; ".join(installs[:4]), code="harness_not_installed",
-        )  # fmt: skip
+        raise self.nothing_installed()
 
     def drive(
         self,
@@ -306,6 +331,11 @@ class Driving:
             left=[*found.left], tokens_in=found.used.tokens_in, tokens_out=found.used.tokens_out, usd=found.used.usd,
             steps=found.used.steps, model=found.model, duration_s=round(found.duration_s, 3),
         )  # fmt: skip
+
+
+def inside(place: str, root: Path) -> bool:
+    """Returns whether a program lies below a folder, links followed."""
+    return os.path.realpath(place).startswith(os.path.join(os.path.realpath(root), ""))
 
 
 def rows(lab: Lab) -> list[tuple[Row, bool]]:
