@@ -203,6 +203,8 @@ def _judge(problem: BaseException | None, gathered: Gathered, refused: type[Exce
         said = f"{problem}: {json.dumps(data, default=str)}" if data else str(problem)
         wants_login = code == _AUTH_REQUIRED or "auth_required" in trouble_in(said)
         gathered.blame("auth_required" if wants_login else "no_answer", said)
+    elif isinstance(problem, DispatchError):  # what was asked for cannot be had
+        gathered.blame("no_answer", problem.message)
     elif isinstance(problem, (ConnectionError, OSError)):
         gathered.blame("broken_stream")
     else:

@@ -181,7 +181,7 @@ class Gathered:
             found.add("leftover_processes")
         if self.task.ready is not None and not self.task.ready.exists() and not found & {"auth_required", "cancelled"}:
             found.add("server_missing")
-        if not self.text and not found & {"auth_required", "cancelled", "budget_cut", "broken_stream"}:
+        if not self.text and not found & _EXPLAIN_SILENCE:
             found.add("no_answer")
         if self.used.tokens is None and self.used.usd is None:
             found.add("usage_unknown")
@@ -205,6 +205,9 @@ class Gathered:
             known.usd if sums.usd is None else sums.usd,
         )
 
+
+# A turn without an answer is named by its cause where there is one: OpenCode ends a turn at a refused permission.
+_EXPLAIN_SILENCE = frozenset(("auth_required", "cancelled", "budget_cut", "broken_stream", "permission_refused"))
 
 _SENTENCES: dict[Outcome, str] = {
     "auth_required": "the harness wants a login",
