@@ -12,6 +12,7 @@ import contextlib
 import json
 import shutil
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
@@ -37,6 +38,7 @@ _PROTOCOL = 1
 _AUTH_REQUIRED, _NO_METHOD = -32000, -32601
 _CANCEL_S, _CUT_S = 0.8, 3.0  # for the harness to confirm that it has stopped: for a caller, and at a limit
 _CLOSE_S = 1.0
+_READY_S, _READY_TICK_S = 15.0, 0.05
 _MOST_CALLS = 1000  # of tools, whose input is kept for a question about it
 _MOST_BAD_LINES = 100  # of what is no message, such as a warning that was printed to the wrong stream
 
@@ -232,6 +234,7 @@ class _Session:
         opened = await self._open(connection, _mapping(hello.get("agentCapabilities")))
         await self._set_mode(connection, opened)
         await self._set_model(connection, opened)
+        await self._await_server()
         self._is_prompted = True
         answer = _mapping(await connection.send_request("session/prompt", {
             "sessionId": self._gathered.session, "prompt": [{"type": "text", "text": self._task.prompt}],
@@ -305,6 +308,12 @@ class _Session:
             raise DispatchError(f"the harness offers no model {neutralise(wanted, 60)}; it has {some or 'no choice'}")
         self._gathered.model = wanted
 
+    async def _await_server(self) -> None:
+        """Waits a while for the harness to speak to the lab's server: some send the prompt to the model before."""
+        ready, deadline = self._task.ready, time.monotonic() + min(_READY_S, self._gathered.left_s() / 2)
+        while ready is not None and not ready.exists() and time.monotonic() < deadline:
+            await asyncio.sleep(_READY_TICK_S)
+
     async def _ask(self, connection: Connection, method: str, parameters: Json) -> None:
         await connection.send_request(method, {"sessionId": self._gathered.session, **parameters})
 
@@ -365,6 +374,7 @@ class _Session:
                     self._gathered.begin_words()
                 self._gathered.say(text)
             self._is_speaking = True
+            self._add_usage(_mapping(_mapping(update.get("_meta")).get("usage")))
         elif kind in ("tool_call", "tool_call_update"):
             self._take_call(update)
         elif kind == "usage_update":
@@ -389,6 +399,15 @@ class _Session:
             status=status,
         )  # fmt: skip
 
+    def _add_usage(self, usage: Json) -> None:
+        """Takes the tokens of one call of the model, as Qwen Code adds them to its words."""
+        into, out = count(usage.get("inputTokens")), count(usage.get("outputTokens"))
+        if into is not None and out is not None:
+            used = self._gathered.used
+            self._gathered.used = replace(
+                used, tokens_in=(used.tokens_in or 0) + into, tokens_out=(used.tokens_out or 0) + out
+            )
+
     def _take_sum(self, usd: float | None) -> None:
         """Takes the money that the session has cost so far."""
         if usd is None:
@@ -406,6 +425,8 @@ class _Session:
         into = count(usage.get("inputTokens"))
         if total is not None and out is not None and total >= out:  # with what was read from a cache
             into = total - out
+        if not usage and self._gathered.used.tokens is not None:
+            return  # said call by call
         if not usage:
             quota = _mapping(_mapping(more.get("quota")).get("token_count"))
             into, out = count(quota.get("input_tokens")), count(quota.get("output_tokens"))

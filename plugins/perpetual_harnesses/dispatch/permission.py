@@ -47,7 +47,7 @@ def allows(task: Task, kind: Kind, title: str, raw: object = None, *, is_mcp: bo
     """
     if kind in task.allow:
         return True
-    names = {server.name for server in task.servers}
+    names = [server.name for server in task.servers]
     if is_mcp:
         return isinstance(raw, Mapping) and set(raw) <= _MCP_INPUT and raw.get("server") in names
     if kind != "other" or server_of(title, task.servers) is None:

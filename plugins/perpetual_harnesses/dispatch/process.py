@@ -25,7 +25,9 @@ __all__ = ["Process", "end_marked"]
 _GRACE_S = 3.0  # to write its session down, after its input was closed
 _TERM_S = 2.0
 _HASTY_S = 0.4
+_LEAVES_S = 1.0  # for what a harness has started to notice that it has ended
 _LOOK_S = 0.02
+_TICK_S = 0.1
 _KEPT_ERRORS_BYTES = 16 * 1024
 _ROUNDS = 20  # of looking for what is left: a process that starts others while it is ended is found again
 _LONGEST_NAME = 60
@@ -96,8 +98,7 @@ class Process:
         with contextlib.suppress(OSError):
             self.input.close()
         self._await(0.0 if is_hasty else _GRACE_S)
-        found = _marked(self._mark, leave_out=self._process.pid)
-        left = {identity: name for identity, name in found if not self._is_in_group(identity.pid)}
+        left = self._outside(0.0 if is_hasty else _LEAVES_S)
         if not self.has_ended():
             self._signal(signal.SIGTERM)
             self._await(_HASTY_S if is_hasty else _TERM_S)
@@ -113,6 +114,16 @@ class Process:
         if not self._reader.is_alive() and self._process.stderr is not None:
             self._process.stderr.close()
         return status, tuple(sorted(set(left.values()) - {""}))
+
+    def _outside(self, seconds: float) -> dict[platform.Identity, str]:
+        """Returns the processes that are left outside of the group, with their names, once they had time to end."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found = _marked(self._mark, leave_out=self._process.pid)
+            left = {identity: name for identity, name in found if not self._is_in_group(identity.pid)}
+            if not left or time.monotonic() > deadline:
+                return left
+            platform.wait_any_gone([*left], _TICK_S)
 
     def _await(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
