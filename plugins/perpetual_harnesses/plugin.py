@@ -83,6 +83,8 @@ def perpetual_options() -> dict[str, Option]:
                                   maximum=10**9),
         "usd_per_turn": Option("float", 1.0, "US dollars of a turn at most, booked before it.", minimum=0.0,
                                maximum=10_000.0),
+        "server_wait_s": Option("float", 10.0, "Seconds that a prompt waits for the harness to reach the lab's tools.",
+                                minimum=0.0, maximum=600.0, variable="PERPETUAL_SERVER_WAIT_S"),
         "command": Option("list", [], "A program for one turn, as the harness `command`: the prompt goes to standard "
                           "input, or where {prompt} stands."),
         "resume": Option("list", [], "Its words to go on with {session}."),

@@ -172,6 +172,7 @@ class Task:
     - `allow`: kinds of tool calls that may be permitted; tools of `servers` always may.
     - `mark`: what the harness and all that it starts carry as `PERPETUAL_DISPATCH`; unique to the turn.
     - `ready`: a file that the first of `servers` makes once it was spoken to; None where that is not looked at.
+    - `ready_s`: seconds that the prompt waits for it: some harnesses do not wait for their servers.
     """
 
     prompt: str
@@ -185,6 +186,7 @@ class Task:
     allow: frozenset[Kind] = frozenset()
     limits: Limits = field(default_factory=Limits)
     ready: Path | None = None
+    ready_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,6 +216,7 @@ class Driving:
                 known=sums_of(session), model=wanted,
                 agent=chosen.row.agent if agent and chosen.is_scaffolded else "", servers=servers,
                 allow=self.allowed(allow), limits=limits, ready=folder / "ready" if servers else None,
+                ready_s=float(str(self._options["server_wait_s"])),
             )  # fmt: skip
             if started is not None:
                 started(chosen.dispatcher)

@@ -36,9 +36,9 @@ EXTRA = "pip install 'perpetual-lab[harnesses]'"
 LONGEST_LINE_BYTES = 16 * 1024 * 1024
 _PROTOCOL = 1
 _AUTH_REQUIRED, _NO_METHOD = -32000, -32601
-_CANCEL_S, _CUT_S = 0.8, 3.0  # for the harness to confirm that it has stopped: for a caller, and at a limit
+_CANCEL_S, _CUT_S = 0.8, 2.0  # for the harness to confirm that it has stopped: for a caller, and at a limit
 _CLOSE_S = 1.0
-_READY_S, _READY_TICK_S = 15.0, 0.05
+_READY_TICK_S = 0.02
 _MOST_CALLS = 1000  # of tools, whose input is kept for a question about it
 _MOST_BAD_LINES = 100  # of what is no message, such as a warning that was printed to the wrong stream
 
@@ -310,7 +310,7 @@ class _Session:
 
     async def _await_server(self) -> None:
         """Waits a while for the harness to speak to the lab's server: some send the prompt to the model before."""
-        ready, deadline = self._task.ready, time.monotonic() + min(_READY_S, self._gathered.left_s() / 2)
+        ready, deadline = self._task.ready, time.monotonic() + min(self._task.ready_s, self._gathered.left_s() / 2)
         while ready is not None and not ready.exists() and time.monotonic() < deadline:
             await asyncio.sleep(_READY_TICK_S)
 

@@ -209,7 +209,8 @@ class DispatcherContract:
         turn = dispatcher.turn(row_of("server"), self._task(folder, servers=(server,), ready=ready))
         assert turn.outcome == "done"
         ready.unlink()
-        turn = dispatcher.turn(row_of("answer"), self._task(folder, servers=(server,), ready=ready))
+        task = self._task(folder, servers=(server,), ready=ready, ready_s=0.1)
+        turn = dispatcher.turn(row_of("answer"), task)
         assert turn.outcome == "server_missing"
 
     @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 import time
@@ -68,8 +69,6 @@ class _Harness:
             os._exit(9)
         if self.behaviour == "environment":
             return json.dumps(dict(os.environ))
-        if self.behaviour == "server":
-            self.speak_to_servers()
         if self.behaviour == "wordy":
             return "word " * 400_000
         return None if self.behaviour == "silent" else f"{ANSWER} (prompt {self.prompts})"
@@ -140,6 +139,8 @@ class _Acp(_Harness):
         servers = parameters.get("mcpServers")
         self.servers = servers if isinstance(servers, list) else []
         earlier = parameters.get("sessionId")
+        if self.behaviour == "server":
+            self.speak_to_servers()
         if self.open(earlier if isinstance(earlier, str) else None):
             self._send(id=id, result={"sessionId": self.session})
         else:
@@ -182,7 +183,8 @@ class _Acp(_Harness):
             self._update(sessionUpdate="tool_call", toolCallId=f"c{number}", title="look", kind="read")
             self._update(sessionUpdate="tool_call_update", toolCallId=f"c{number}", status="completed")
             self._update(sessionUpdate="usage_update", used=1, size=9, cost={"amount": number, "currency": "USD"})
-            time.sleep(0.02)
+            if select.select([sys.stdin], [], [], 0.02)[0]:
+                sys.exit()  # it is asked to stop
 
 
 class _Lines(_Harness):
@@ -201,6 +203,8 @@ class _Lines(_Harness):
             self._end("no such session", is_error=True)
             sys.exit(1)
         self._print(type="system", subtype="init", session_id=self.session, model="none", mcp_servers=[])
+        if self.behaviour == "server":
+            self.speak_to_servers()
         if self.behaviour == "garbage":
             sys.stdout.write("a warning for people\n[1, 2]\n\n")
         allowed = options.get("--allowedTools", "").split(",")

@@ -32,6 +32,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of programs that is the whole PATH, but for what the shell needs."""
     folder = tmp_path / "programs"
     folder.mkdir()
+    monkeypatch.setenv("PERPETUAL_SERVER_WAIT_S", "0")
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin")
     return folder
 
@@ -177,6 +178,7 @@ def test_any_command_is_a_harness(lab: Lab, programs: Path) -> None:
     assert lab.records(TURN).find()[-1]["state"] == "ended"
 
 
+@pytest.mark.slow
 def test_what_a_killed_driver_has_left_is_ended_by_the_next_turn(project: Path, programs: Path) -> None:
     install(programs, "claude-agent-acp", "acp", "hang")
     process = subprocess.Popen([sys.executable, "-P", "-m", "perpetual", "ask", "?"], cwd=project,
@@ -198,6 +200,7 @@ def test_what_a_killed_driver_has_left_is_ended_by_the_next_turn(project: Path, 
     assert end_lost() == []
 
 
+@pytest.mark.slow
 def test_a_run_that_a_driven_harness_starts_outlives_the_turn(project: Path, programs: Path) -> None:
     words = json.dumps(["sh", "-c", f"cat >/dev/null; {sys.executable} -P -m perpetual run e1"])
     assert run(["config", "set", "plugins.harnesses.command", words]) == 0
@@ -265,6 +268,7 @@ def test_a_question_that_is_interrupted_is_cancelled(project: Path, programs: Pa
         assert living(str(going[0]["mark"])) == []
 
 
+@pytest.mark.slow
 def test_turns_without_number_leave_no_process(lab: Lab, programs: Path) -> None:
     install(programs, "claude-agent-acp", "acp", "leave")
     for _ in range(3):
