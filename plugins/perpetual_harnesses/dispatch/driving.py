@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from perpetual.api import Conflict, NotFound, PerpetualError, UsageError, unknown
+from perpetual.api import Conflict, NotFound, NotPermitted, PerpetualError, UsageError, unknown
 from perpetual.toolkit import platform, user_state
 from perpetual.toolkit.fence import neutralise
 from perpetual_harnesses import scaffold_record
@@ -183,10 +183,14 @@ class Driving:
         Raises:
             UsageError: for a prompt, model or session that cannot be handed over.
             NotFound: where no harness can be driven.
+            NotPermitted: in a held project, whose files a harness would load; and for a harness that the lab drives.
             Refused: where a cap of the day leaves no room.
             DispatchError: where the harness cannot be started; nothing stays booked for it.
         """
         _check_prompt(prompt)
+        if self._environment.get(DISPATCH):
+            raise NotPermitted("a coding agent that the lab drives cannot drive another", code="dispatched")
+        self._lab.trust.require("driving a coding agent")
         if idempotency_key is not None and (made := self._made(idempotency_key)) is not None:
             return made
         chosen = self.choose(harness if session is None else session["harness"])

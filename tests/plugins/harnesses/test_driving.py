@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from perpetual import Lab
-from perpetual.api import Conflict, NotFound, PerpetualError, Refused, UsageError
+from perpetual.api import Conflict, NotFound, NotPermitted, PerpetualError, Refused, UsageError
 from perpetual.cli.app import run
 from perpetual_harnesses.asking import asked, turn_named
 from perpetual_harnesses.dispatch.base import Limits
@@ -130,6 +130,23 @@ def test_a_list_of_permissions_that_came_with_a_project_does_not_count(project: 
     with Lab.open(project) as lab:
         assert Driving(lab).allowed() == frozenset()
         assert "command" not in [one.row.name for one in Driving(lab).harnesses()]
+
+
+def test_nothing_is_driven_in_a_held_project(
+    project: Path, programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(programs, "claude-agent-acp", "acp", "answer")
+    monkeypatch.setenv("PERPETUAL_STATE_DIR", str(tmp_path / "another user"))
+    with Lab.open(project) as lab, pytest.raises(NotPermitted) as caught:
+        asked(lab, "?")
+    assert caught.value.code == "not_trusted"
+
+
+def test_a_driven_agent_drives_no_other(lab: Lab, programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(programs, "claude-agent-acp", "acp", "answer")
+    monkeypatch.setenv("PERPETUAL_DISPATCH", "x")
+    with pytest.raises(NotPermitted, match="cannot drive another"):
+        asked(lab, "?")
 
 
 def test_what_can_be_driven_is_chosen(lab: Lab, programs: Path) -> None:
