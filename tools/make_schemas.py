@@ -61,6 +61,7 @@ from perpetual_export.documents import Crate, Export
 from perpetual_find.documents import Found
 from perpetual_harnesses.dispatch.documents import AskDocument, LoginDocument, TurnDocument, WordsDocument
 from perpetual_lineage.documents import Lineage, Rejection
+from perpetual_loop.documents import Auto, AutoNext
 from perpetual_mirrors.documents import MirrorPushes
 from perpetual_notes.documents import NoteType
 from perpetual_notify.documents import NotifyList, NotifySend, NotifyTest
@@ -111,6 +112,8 @@ DOCUMENTS: dict[str, Any] = {
     "aa_plan": AaPlan,
     "adoption": Adoption,
     "approve_token": ApproveToken,
+    "auto": readable(Auto),
+    "auto_next": AutoNext,
     "believed": Believed,
     "memory_bisect": Bisection,
     "memory_bisections": Page[Bisection],

@@ -25,6 +25,7 @@ __all__ = [
     "answer",
     "brief_document",
     "hook_document",
+    "hook_event",
     "keep_help",
     "kept_status",
     "status_document",
@@ -33,6 +34,8 @@ __all__ = [
 
 # hook NAME -> the harness's name of the event; both kinds of event take context for the agent
 HOOKS = {"session-start": "SessionStart", "user-prompt": "UserPromptSubmit"}
+_MOST_INPUT, _SILENCE_S = 4 * 1024 * 1024, 2.0  # bytes of an event; a harness writes it at once
+_input: list[bytes] = []
 
 
 def status_document(status: LabStatus) -> dict[str, object]:
@@ -52,11 +55,38 @@ def hook_document(name: str, text: str) -> Hook:
     return {"hookSpecificOutput": {"hookEventName": HOOKS[name], "additionalContext": text}}
 
 
+def hook_input() -> bytes:
+    """Returns what a harness wrote to standard input, the same at each call; nothing of a terminal or a silent pipe."""
+    import select
+
+    try:
+        is_open = not _input and not os.isatty(0)
+        while is_open and sum(map(len, _input)) <= _MOST_INPUT and select.select([0], [], [], _SILENCE_S)[0]:
+            _input.append(os.read(0, _MOST_INPUT))
+            is_open = bool(_input[-1])
+    except OSError:
+        return b""
+    return b"".join(_input)
+
+
+def hook_event() -> dict[str, object]:
+    """Returns the same as an event; an empty one where it is no JSON object."""
+    import json
+
+    try:
+        event = json.loads(hook_input())
+    except (ValueError, RecursionError):
+        return {}
+    return event if isinstance(event, dict) else {}
+
+
 def answer(arguments: list[str]) -> str | None:
     """Returns the command's whole standard output, or None to leave it to the full command line."""
+    words = [word for word in arguments if word != "--json"]
+    if words[:1] == ["hook"] and os.environ.get("PERPETUAL_DISPATCH"):
+        return ""  # the lab drives this harness and has said all
     if os.environ.get("PERPETUAL_OUTPUT"):
         return None
-    words = [word for word in arguments if word != "--json"]
     as_json = len(words) != len(arguments)
     if words == ["--version"]:
         return _version(as_json)
@@ -73,6 +103,8 @@ def answer(arguments: list[str]) -> str | None:
         return None
     is_agent = mark(os.environ, _agent_marks()) is not None
     command, event, tokens = parsed
+    if event == "user-prompt" and (_owned(status) or any(word in hook_input() for word in (b"auto", b"stop"))):
+        return None  # the plugin `loop` heeds it
     if command == "status":
         if status["runs"]["active"] or _has_ad_hoc():
             return None  # how far they are is not kept
@@ -94,6 +126,12 @@ def answer(arguments: list[str]) -> str | None:
     return (
         _as_json({"schema": "perpetual.brief/1", **brief_document(text, tokens)}, is_agent) if as_json else text + "\n"
     )
+
+
+def _owned(status: LabStatus) -> bool:
+    """Returns whether a session of a coding agent owns the loop; the daemon's turns have no number."""
+    section = status.get("sections", {}).get("loop")
+    return section is not None and section["data"].get("rounds_left") is not None
 
 
 def _as_json(document: Mapping[str, object], is_agent: bool) -> str:

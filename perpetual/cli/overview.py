@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping
 from functools import partial
 
 import click
 
 from perpetual.brief import DEFAULT_TOKENS, render
-from perpetual.cli.fastpath import HOOKS, brief_document, hook_document, status_document, status_text
-from perpetual.commands import CliContext, json_option, pass_cli
-from perpetual.errors import NoProject, UsageError, unknown
+from perpetual.cli.fastpath import HOOKS, brief_document, hook_document, hook_event, status_document, status_text
+from perpetual.commands import CliContext, json_option, pass_cli, printable
+from perpetual.errors import NoProject, UsageError, masked, unknown
+from perpetual.toolkit.contained import contained
+from perpetual.toolkit.reserved import known_name
 
 __all__ = ["brief", "hook", "status"]
 
@@ -45,17 +49,34 @@ def brief(cli: CliContext, tokens: int) -> None:
     cli.answer("brief", document, document["text"], is_fenced=True)
 
 
-@click.command()
-@click.argument("name")
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("name", nargs=-1)
 @json_option
 @pass_cli
-def hook(cli: CliContext, name: str) -> None:
-    """Write the brief as the JSON that a coding agent's hook NAME answers; nothing outside a project."""
-    if name not in HOOKS:
-        raise UsageError(unknown("hook", name, HOOKS))
+def hook(cli: CliContext, name: tuple[str, ...]) -> None:
+    """Write what a coding agent's hook NAME answers, as JSON. Outside a project and on any error: nothing, exit 0."""
     with cli.alone():
         try:
-            text = cli.lab.brief()
+            with contained():
+                document = _hook(cli, " ".join(name))
+            if document:
+                cli.write(json.dumps(document), for_harness=True)
         except NoProject:
             return  # the hook of an agent that works elsewhere must not get in its way
-        cli.write(json.dumps(hook_document(name, text)), for_harness=True)
+        except Exception as problem:  # noqa: BLE001 - exit 2 of a hook is an order to go on, for Claude Code
+            click.echo(f"no answer of perpetual hook: {printable(masked(str(problem)))}", err=True)
+
+
+def _hook(cli: CliContext, name: str) -> Mapping[str, object] | None:
+    """Returns what hook `name` answers: a plugin's part in the slot `harness_hook`, or else the brief."""
+    if os.environ.get("PERPETUAL_DISPATCH"):
+        return None
+    lab, slot = cli.lab, "harness_hook"
+    parts = lab.parts(slot) if slot in lab.registry.slots else []
+    found = {known_name(slot, full): part for full, part in parts}
+    if name in found:
+        answer: Mapping[str, object] | None = found[name].answer(lab, hook_event())
+        return answer
+    if name not in HOOKS:
+        raise UsageError(unknown("hook", name, [*HOOKS, *found]))
+    return hook_document(name, lab.brief())

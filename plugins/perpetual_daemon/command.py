@@ -69,7 +69,7 @@ def daemon(
     It approves only what the methodology's auto_approve or an earned right lets it, and starts nothing beyond the
     budget. It ends with a reason: all_decided, queue_empty, max_cycles, stop_requested (exit 0), harness_down (3),
     waiting_for_approval (4), budget_exhausted (7), no_progress (8), failure_rate (9). Runs go on when it ends. A second
-    one is refused (6).
+    one is refused (6); so is one beside a coding agent that goes on by /auto, whose end --wait and --stay wait for.
     """
     if ctx.invoked_subcommand is not None:
         return 0
@@ -110,10 +110,13 @@ def _check_harness(lab: Lab, name: str) -> None:
 
 def _serve(cli: CliContext, settings: Settings) -> int:
     from perpetual_daemon.daemon import Daemon, line_of
+    from perpetual_daemon.ownership import refuse_owned
 
     lab = cli.lab
     lab.services.allows("starting the service daemon")
     _refuse_second(lab)
+    if not settings.waits_on:
+        refuse_owned(lab)
     lab.part("loop")  # or its first turn would find that it cannot be built
     cli.goes_on()
 
@@ -164,10 +167,13 @@ def _refuse_second(lab: Lab) -> None:
 
 def _detach(cli: CliContext, words: list[str]) -> int:
     from perpetual_daemon.keeper import ARGUMENTS, NAME
+    from perpetual_daemon.ownership import refuse_owned
 
     services = cli.lab.services
     services.allows("starting the service daemon")
     _refuse_second(cli.lab)
+    if not {"--wait", "--stay"} & {*words}:
+        refuse_owned(cli.lab)
     cli.lab.part("loop")  # else only the log of a process that has ended would say why
     os.environ[ARGUMENTS] = json.dumps([*(["--safe"] if cli.safe else []), *words])
     services.start(NAME)

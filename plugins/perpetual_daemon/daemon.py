@@ -2,10 +2,11 @@
 
     LOCK -> RECOVER -> [SCAN -> ANALYSE -> UPDATE -> CHECK -> PROPOSE -> APPROVE -> LAUNCH -> REPORT -> SLEEP]* -> EXIT
 
-The lock is that of the service, which the kernel frees when its process is killed. Recovering needs no step of its own:
-each turn begins with a scan, and every step is a transaction that may be repeated. Between two turns the daemon sleeps
-until a run has ended, another process has changed the record, or a file of the configuration has changed. TERM, Ctrl-C
-and `daemon stop` end it after the present turn; runs go on.
+It owns the loop meanwhile (`perpetual_loop.lease`): no session of a coding agent goes on by itself beside it, and it
+waits for one that does. The lock is that of the service, which the kernel frees when its process is killed. Recovering
+needs no step of its own: each turn begins with a scan, and every step is a transaction that may be repeated. Between
+two turns the daemon sleeps until a run has ended, another process has changed the record, or a file of the
+configuration has changed. TERM, Ctrl-C and `daemon stop` end it after the present turn; runs go on.
 """
 
 from __future__ import annotations
@@ -16,18 +17,29 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from perpetual import Lab
-from perpetual.api import ConfigError, Finding, NotPermitted, PerpetualError, PluginError, Service, TransientError
+from perpetual.api import (
+    ConfigError,
+    Conflict,
+    Finding,
+    NotPermitted,
+    PerpetualError,
+    PluginError,
+    Service,
+    TransientError,
+)
 from perpetual.loop import EXITS, Cycle
 from perpetual.toolkit import confined
 from perpetual.toolkit.contained import contained
 from perpetual.toolkit.reserved import known_name
 from perpetual.toolkit.units import posix_of
 from perpetual_daemon.beside import Beside
+from perpetual_daemon.ownership import Ownership
 from perpetual_daemon.strategy import DefaultLoop
 from perpetual_daemon.wakes import QueueLock, Wakes, files_of
 
@@ -35,6 +47,7 @@ if TYPE_CHECKING:
     from perpetual.api import StopSignal
     from perpetual_daemon.documents import DaemonCycle
     from perpetual_daemon.strategy import LoopStrategy
+    from perpetual_loop.lease import Lease
 
 __all__ = ["ACTOR", "THINKER", "Daemon", "End", "Settings", "build", "line_of", "log_in", "log_path"]
 
@@ -100,6 +113,7 @@ class Daemon(Service):
         self.settings, self._report = settings or Settings(), report
         self.end: End | None = None
         self._beside: Beside | None = None
+        self._ownership = Ownership()
         self._words, self._is_well, self._number = "starting", True, 0
         self._waits: tuple[str, str] | None = None
         self._waits_on: tuple[str, ...] = ()
@@ -111,6 +125,7 @@ class Daemon(Service):
         with ExitStack() as closing:
             queue = QueueLock(lab.root / ".perpetual")
             closing.callback(self._let_go, lab, queue)
+            closing.callback(self._give_back, lab)
             current = _Current(lab, self.settings.is_safe)
             closing.callback(current.close)
             wakes = Wakes(current.another, queue, actor=ACTOR)
@@ -157,6 +172,9 @@ class Daemon(Service):
                     if "companion" not in current.lab.registry.slots:
                         return self._stopped(current.lab, "stop_requested", "the plugin daemon was disabled")
                     self._beside.renew(current.lab)
+                if (other := self._ownership.keep(current.lab)) is not None:
+                    self._await_owner(current.lab, queue, wakes, other)
+                    continue
                 queue.take()
                 queue.clear()
                 seen = current.lab.feed.last()
@@ -187,6 +205,28 @@ class Daemon(Service):
                 return self._stopped(current.lab, "max_cycles", f"{self._number} cycles were asked for")
             if not is_outdated:
                 self._sleep(current.lab, wakes, done, last)
+
+    def _await_owner(self, lab: Lab, queue: QueueLock, wakes: Wakes, other: Lease) -> None:
+        """Waits until the session of a coding agent that owns the loop may have ended.
+
+        Raises:
+            Conflict: before the first turn of a daemon that does not stay.
+        """
+        if not self._number and not self.settings.waits_on:
+            raise Conflict(f"{other.words} goes on by itself", hint=f"{other.way_out} ends that", code="loop_owned")
+        queue.release()  # queued runs go on meanwhile
+        words = f"{other.words} owns the loop"
+        self._is_well, self._words = True, f"waits: {words}"
+        if self._waits != ("loop_owned", words):
+            lab.feed.emit("daemon.waits", "loop", {"reason": "loop_owned", "explanation": words})
+            self._waits = ("loop_owned", words)
+        left_s = (other.until - datetime.now(UTC)).total_seconds()
+        wakes.sleep(min(max(left_s, _SHORTEST_PAUSE_S), self.settings.interval_s or _SHORTEST_PAUSE_S), lab.feed.last())
+
+    def _give_back(self, lab: Lab) -> None:
+        """Gives the loop back; where the record cannot be written, the end of this process does."""
+        with suppress(PerpetualError, OSError):
+            self._ownership.end(lab, "failed" if self.end is None else self.end.reason)
 
     def _turn(self, lab: Lab) -> Cycle:
         name = lab.config.chosen(lab.registry.slot("loop"))

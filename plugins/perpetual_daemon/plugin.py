@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perpetual.api import EventKind, Provider, Slot, Suite, hookimpl
 
-_REQUIRES = ("supervisor",)
+_REQUIRES = ("loop", "supervisor")
 
 
 @hookimpl
