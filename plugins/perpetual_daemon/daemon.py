@@ -172,8 +172,9 @@ class Daemon(Service):
                     if "companion" not in current.lab.registry.slots:
                         return self._stopped(current.lab, "stop_requested", "the plugin daemon was disabled")
                     self._beside.renew(current.lab)
+                last = current.lab.feed.last()  # before it is asked who owns the loop: what comes later wakes
                 if (other := self._ownership.keep(current.lab)) is not None:
-                    self._await_owner(current.lab, queue, wakes, other)
+                    self._await_owner(current.lab, queue, wakes, other, last)
                     continue
                 queue.take()
                 queue.clear()
@@ -206,7 +207,7 @@ class Daemon(Service):
             if not is_outdated:
                 self._sleep(current.lab, wakes, done, last)
 
-    def _await_owner(self, lab: Lab, queue: QueueLock, wakes: Wakes, other: Lease) -> None:
+    def _await_owner(self, lab: Lab, queue: QueueLock, wakes: Wakes, other: Lease, last: int) -> None:
         """Waits until the session of a coding agent that owns the loop may have ended.
 
         Raises:
@@ -221,7 +222,7 @@ class Daemon(Service):
             lab.feed.emit("daemon.waits", "loop", {"reason": "loop_owned", "explanation": words})
             self._waits = ("loop_owned", words)
         left_s = (other.until - datetime.now(UTC)).total_seconds()
-        wakes.sleep(min(max(left_s, _SHORTEST_PAUSE_S), self.settings.interval_s or _SHORTEST_PAUSE_S), lab.feed.last())
+        wakes.sleep(min(max(left_s, _SHORTEST_PAUSE_S), self.settings.interval_s or _SHORTEST_PAUSE_S), last)
 
     def _give_back(self, lab: Lab) -> None:
         """Gives the loop back; where the record cannot be written, the end of this process does."""

@@ -82,7 +82,7 @@ def next_(cli: CliContext, session: str, harness: str) -> None:
         raise UsageError(wrong)
     made = decide(cli.lab, session)
     if not made.goes_on:
-        write_handover(cli.lab, session, harness=harness, always=made.was_armed)
+        write_handover(cli.lab, session, harness=harness, ended=made.explanation if made.was_armed else None)
     document: AutoNext = {
         "session": session,
         "go_on": made.goes_on,

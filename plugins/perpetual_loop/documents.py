@@ -21,7 +21,7 @@ class LoopOwner(TypedDict):
 
 
 class HandoverLine(TypedDict):
-    """How a session left the research when its last turn ended; `armed` is who owned the loop then."""
+    """How a session left the research when its last turn ended; `armed` says who owned the loop then."""
 
     session: str
     harness: str

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from perpetual.toolkit.fence import block
 from perpetual.toolkit.units import iso
-from perpetual_loop.lease import owner, session_problem
+from perpetual_loop.lease import lease_of, session_problem
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -54,15 +54,16 @@ def _handover(row: Record) -> Handover:
 
 
 def write_handover(
-    lab: Lab, session: str, *, harness: str, last_words: object = "", always: bool = False, now: datetime | None = None
-) -> bool:
+    lab: Lab, session: str, *, harness: str, last_words: object = "", ended: str | None = None,
+    now: datetime | None = None,
+) -> bool:  # fmt: skip
     """Writes how a session leaves the research, and returns whether: not where the record has not moved since.
 
     Args:
         lab: the lab.
         session, harness: as `arm` takes them.
         last_words: the agent's last message; anything else than text is none.
-        always: also where nothing has moved: the session was armed.
+        ended: why its /auto ended, where it was armed; then it is written in any case.
         now: the time, UTC.
     """
     if session_problem(session) or session_problem(harness):
@@ -73,14 +74,13 @@ def write_handover(
     with lab.transaction():
         rows = records.find()
         seen = max((int(row["seq"]) for row in rows), default=0)
-        if not always and not any(not event.kind.startswith("loop.") for event in lab.feed.read(since=seen)):
+        if ended is None and not any(not event.kind.startswith("loop.") for event in lab.feed.read(since=seen)):
             return False
-        lease = owner(lab, now)
         fields: dict[str, object] = {
             "session": session, "harness": harness, "actor": lab.actor, "ended_at": iso(now or datetime.now(UTC)),
             "last_words": said, "live_runs": [run["id"] for run in status["runs"]["active"]][:_MOST_IDS],
             "waiting": [one["id"] for one in status["brief"].get("proposed", [])][:_MOST_IDS],
-            "armed": None if lease is None else lease.words, "seq": lab.feed.last(),
+            "armed": _armed(lab, session, ended, now), "seq": lab.feed.last(),
         }  # fmt: skip
         own = [row for row in rows if row["session"] == session]
         if own:
@@ -88,3 +88,13 @@ def write_handover(
         else:
             records.add(idempotency_key=None, **fields)
     return True
+
+
+def _armed(lab: Lab, session: str, ended: str | None, now: datetime | None) -> str | None:
+    """Returns who had the loop when the session's turn ended, and whether that is over; None where it was free."""
+    lease = lease_of(lab)
+    if lease is None or (ended is None and not lease.is_valid(now or datetime.now(UTC))):
+        return None
+    if ended is None or lease.session != session:
+        return f"{lease.words}, since {lease.armed_at}"
+    return f"/auto of this session, armed by {lease.actor} at {lease.armed_at}; ended: {ended}"

@@ -51,7 +51,8 @@ class StopHook(HarnessHook):
             return {"decision": "block", "reason": made.text}
         said = event.get("last_assistant_message")
         words = said[-_LONGEST_MESSAGE:] if isinstance(said, str) else ""
-        if write_handover(lab, session, harness=_harness(event), last_words=words, always=made.was_armed):
+        ended = made.explanation if made.was_armed else None
+        if write_handover(lab, session, harness=_harness(event), last_words=words, ended=ended):
             lab.status()  # kept, so that the next prompt's hook answers at once
         return None
 
@@ -81,10 +82,8 @@ def _armed(lab: Lab, session: str, harness: str, asked: Asked) -> str:
         clear_stop(lab)
         made = arm(lab, session, harness=harness, rounds=asked.rounds)
     except (Conflict, NotPermitted) as problem:
-        return (
-            f"/auto is not in force: {problem.message}. Tell the person so, start nothing by yourself, and end your "
-            "turn: two that go on at once would get in each other's way."
-        )
+        words = "Tell the person so, start nothing by yourself and end your turn."
+        return f"/auto is not in force: {problem.message}. {words}"
     return (
         f"/auto is in force: when you end your turn you are asked to go on, {made.rounds_left} times at most, for as "
         "long as the record moves and something is left that is not a person's to do. Make one round a turn."

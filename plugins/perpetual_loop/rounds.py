@@ -115,7 +115,8 @@ def _stop_reason(lab: Lab, found: Lease, status: LabStatus) -> tuple[str, str] |
     if confined.look(stop_path(lab)) is not None:
         return "stop_requested", f"a person left the file {os.path.relpath(stop_path(lab), lab.root)}"
     if found.rounds_left is not None and found.rounds_left < 1:
-        return "rounds", f"{counted(found.rounds or 0, 'further round')} of /auto were made"
+        asked = found.rounds or 0
+        return "rounds", f"{asked} of {counted(asked, 'further round')} made"
     if (spent := _spent(status)) is not None:
         return "budget_exhausted", spent
     if not any(not event.kind.startswith("loop.") for event in lab.feed.read(since=found.seq)):
