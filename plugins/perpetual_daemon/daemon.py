@@ -172,7 +172,7 @@ class Daemon(Service):
                     if "companion" not in current.lab.registry.slots:
                         return self._stopped(current.lab, "stop_requested", "the plugin daemon was disabled")
                     self._beside.renew(current.lab)
-                last = current.lab.feed.last()  # before it is asked who owns the loop: what comes later wakes
+                last = current.lab.feed.last()  # before the owner is looked up: what comes later wakes
                 if (other := self._ownership.keep(current.lab)) is not None:
                     self._await_owner(current.lab, queue, wakes, other, last)
                     continue

@@ -1,4 +1,4 @@
-"""`perpetual auto`: who owns the loop, and start, next and stop for plugins of coding agents. Loaded when called."""
+"""`perpetual auto`: the owner of the loop; start, next and stop for plugins of coding agents. Loaded when called."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _show(cli: CliContext) -> None:
 
 
 def document_of(lab: Lab) -> Auto:
-    """Returns who owns the loop, how the last one ended, and how sessions left the research."""
+    """Returns the owner of the loop, how the last one ended, and how sessions left the research."""
     from perpetual_loop.handover import handovers
 
     last, now = lease_of(lab), owner(lab)

@@ -8,7 +8,7 @@ __all__ = ["Auto", "AutoNext", "HandoverLine", "LoopOwner"]
 
 
 class LoopOwner(TypedDict):
-    """Who owns the loop; `rounds` and `rounds_left` are null for the daemon, whose turns have no number."""
+    """The owner of the loop; `rounds` and `rounds_left` are null for the daemon, whose turns have no number."""
 
     session: str
     harness: str
@@ -21,7 +21,7 @@ class LoopOwner(TypedDict):
 
 
 class HandoverLine(TypedDict):
-    """How a session left the research when its last turn ended; `armed` says who owned the loop then."""
+    """How a session left the research when its last turn ended; `armed` names the owner of the loop then."""
 
     session: str
     harness: str
@@ -35,7 +35,7 @@ class HandoverLine(TypedDict):
 
 
 class Auto(TypedDict):
-    """Who owns the loop now, null where it is free; how the last one ended; how sessions left the research."""
+    """The owner of the loop now, null where it is free; how the last one ended; how sessions left the research."""
 
     owner: LoopOwner | None
     last_reason: str | None  # why the last owner gave it back, null while it is owned

@@ -91,7 +91,7 @@ def write_handover(
 
 
 def _armed(lab: Lab, session: str, ended: str | None, now: datetime | None) -> str | None:
-    """Returns who had the loop when the session's turn ended, and whether that is over; None where it was free."""
+    """Returns the owner of the loop when the session's turn ended, and whether that is over; None where it was free."""
     lease = lease_of(lab)
     if lease is None or (ended is None and not lease.is_valid(now or datetime.now(UTC))):
         return None

@@ -75,7 +75,7 @@ class Lease:
 
     @property
     def words(self) -> str:
-        """Returns who has it: `the daemon`, or `session ID of claude-code`."""
+        """Returns its owner: `the daemon`, or `session ID of claude-code`."""
         return "the daemon" if self.harness == DAEMON else f"session {self.session} of {self.harness}"
 
     @property

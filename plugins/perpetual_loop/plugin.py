@@ -31,8 +31,8 @@ def perpetual_commands() -> list[Provider]:
 
 @hookimpl
 def perpetual_status_sections() -> list[Provider]:
-    """Offers the section that says who owns the loop."""
-    return [Provider("status_section", "loop", "perpetual_loop.section:build", "who owns the loop")]
+    """Offers the section that names the owner of the loop."""
+    return [Provider("status_section", "loop", "perpetual_loop.section:build", "the owner of the loop")]
 
 
 @hookimpl
@@ -61,7 +61,7 @@ def perpetual_kinds() -> list[RecordKind | EventKind]:
         "last_words": Field("str", "The end of the agent's last message.", private=True),
         "live_runs": Field("list", "Ids of the runs that were live.", required=True),
         "waiting": Field("list", "Ids of the experiments that waited for a person.", required=True),
-        "armed": Field("str", "Who owned the loop then, in words."),
+        "armed": Field("str", "The owner of the loop then, in words."),
         "seq": Field("int", "The last event at that time.", required=True),
     }
     return [

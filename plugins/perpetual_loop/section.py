@@ -1,4 +1,4 @@
-"""The section `loop` of the status: who owns the loop, and why the last one ended."""
+"""The section `loop` of the status: the owner of the loop."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["LoopSection", "build"]
 
 
 class LoopSection(StatusSection):
-    """Says who has taken the loop, as the record has it; nothing where it is free."""
+    """Names the owner of the loop, as the record has it; nothing where it is free."""
 
     def show(self, lab: Lab) -> Section | None:
-        """Returns who has taken it."""
+        """Returns the owner."""
         found = lease_of(lab)
         if found is None or not found.is_held:
             return None

@@ -39,9 +39,14 @@ def _plans(name: str) -> tuple[FilePlan, ...]:
 
 
 @pytest.mark.parametrize("name", ["claude-code", "codex"])
-def test_one_hook_tells_the_state_and_it_exists(name: str) -> None:
-    """The prompt's comes at the first turn too: beside one of the session's start the brief would stand there twice."""
-    hooks = {item.keys[1]: item.value[0]["hooks"][0]["command"] for item in _plans(name) if item.keys[:1] == ("hooks",)}
+def test_one_hook_tells_the_state_of_a_prompt_and_it_exists(name: str) -> None:
+    """The prompt's comes at the first turn too: a session's start tells it where the conversation was cut alone."""
+    items = {item.keys[1]: item.value[0] for item in _plans(name) if item.keys[:1] == ("hooks",)}
+    hooks = {event: item["hooks"][0]["command"] for event, item in items.items()}
+    assert hooks.pop("Stop") == "perpetual hook stop || true"  # tests/plugins/loop/test_hooks.py
+    if name == "claude-code":
+        assert items["SessionStart"]["matcher"] == "compact|resume"
+        assert hooks.pop(HOOKS["session-start"]) == "perpetual hook session-start"
     assert hooks == {HOOKS["user-prompt"]: "perpetual hook user-prompt"}
 
 
