@@ -34,6 +34,7 @@ class _File(TypedDict):
     head: NotRequired[str]
     source: NotRequired[list[str]]
     tail: NotRequired[str]
+    fill: NotRequired[dict[str, str]]  # text of the pieces -> what stands there instead
     keys: NotRequired[list[str]]
     value: NotRequired[object]
     existing_only: NotRequired[bool]
@@ -125,7 +126,12 @@ class TemplateHarness(Harness):
 
     def _text(self, item: _File) -> str:
         parts = [item.get("head", ""), *map(self._read, item.get("source", ())), item.get("tail", "")]
-        return "".join(parts)
+        text = "".join(parts)
+        for name, value in item.get("fill", {}).items():
+            if name not in text:
+                raise PluginError(f"{self._name}/template.yaml: {item['path']}: there is no {name!r} to fill")
+            text = text.replace(name, value)
+        return text
 
     def detect(self, folder: Path) -> bool:
         """Returns whether the files are there by which the template recognises its harness."""

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from perpetual import __version__
 from perpetual.api import FilePlan, PluginError
 from perpetual.cli.fastpath import HOOKS
 from perpetual.cli.table import ORDER
@@ -21,6 +22,7 @@ from perpetual.registry import Registry
 from perpetual_harnesses.template import TemplateHarness
 from perpetual_mcp.tools import TOOLS
 
+ROOT = Path(__file__).parents[3]
 NAMES = ("opencode", "claude-code", "cursor", "codex", "mcp")
 DEEDS = ("auto", "stop", "report", "catchup")
 
@@ -126,6 +128,25 @@ def test_the_plugin_of_opencode_starts_the_command_and_needs_no_package() -> Non
     assert tuple(json.loads(line)) == command
     imported = re.findall(r"^import (type )?.* from \"([^\"]+)\"$", text, re.M)
     assert [name for only_type, name in imported if not only_type and not name.startswith("node:")] == []
+
+
+def test_the_plugin_of_opencode_is_the_source_of_its_package() -> None:
+    place = files("perpetual_templates").joinpath("opencode/package")
+    source = place.joinpath("src/perpetual.ts").read_text(encoding="utf-8")
+    assert source == next(item.text for item in _plans("opencode") if item.path.endswith(".ts"))
+    package = json.loads(place.joinpath("package.json").read_text(encoding="utf-8"))
+    pinned = json.loads((ROOT / "tests/fixtures/opencode_plugin/package.json").read_text("utf-8"))["dependencies"]
+    assert (package["name"], package["version"]) == ("opencode-perpetual", __version__)
+    assert package["devDependencies"] == pinned
+    assert "dependencies" not in package
+    settings = json.loads(place.joinpath("tsconfig.json").read_text(encoding="utf-8"))
+    assert settings["compilerOptions"]["strict"] is True
+
+
+def test_opencode_s_commands_do_not_quote_what_it_quotes_itself() -> None:
+    texts = [item.text for item in _plans("opencode") if "/commands/" in item.path]
+    assert len(texts) == len(DEEDS)
+    assert all("The person added: $ARGUMENTS\n" in text for text in texts)
 
 
 @pytest.mark.parametrize(
