@@ -354,11 +354,44 @@ def test_opencode_works_in_the_lab(opencode: Bench) -> None:
     assert not [request for request in titles if "from `perpetual brief`" in request.text]
 
 
+def test_opencode_keeps_the_prompt_s_prefix_between_the_calls_of_a_turn(opencode: Bench) -> None:
+    """A provider caches a prompt up to its first change; the turn writes to the record between its calls."""
+    done = opencode.run("opencode", "run", "--format", "json", "--title", "t", "--agent", "perpetual", "Register it.")
+    opencode.check_effect(done)
+    first, second = opencode.model.turns()
+    before, after = ([one for one in each.body["messages"] if one["role"] == "system"] for each in (first, second))
+    assert before == after
+    assert first.body["messages"] == second.body["messages"][: len(first.body["messages"])]
+    (state,) = [text for text in map(json.dumps, before) if "from `perpetual brief`" in text]
+    assert MARK in state
+    assert "(event " not in state.partition("from `perpetual brief`")[2]
+    listed = opencode.run("opencode", "agent", "list")
+    assert re.search(r"^perpetual \(", listed.stdout, re.MULTILINE), listed.stdout
+
+
+def test_opencode_s_plugin_is_silent_where_the_lab_drives_it(opencode: Bench) -> None:
+    opencode.more["PERPETUAL_DISPATCH"] = "c-1"
+    done = opencode.run("opencode", "run", "--format", "json", "--title", "t", "--command", "auto", "2")
+    first = opencode.check_effect(done)
+    assert "from `perpetual brief`" not in first
+    assert "/auto is in force" not in first
+    assert [event for event in json.loads(opencode.run("perpetual", "--json", "events").stdout)["items"]
+            if event["kind"].startswith("loop.")] == []  # fmt: skip
+
+
 def test_opencode_runs_a_command(opencode: Bench) -> None:
     done = opencode.run("opencode", "run", "--format", "json", "--title", "t", "--command", "catchup", "the budget")
     first = opencode.check_effect(done)
     assert "You do machine-learning research" in first
-    assert "the budget" in first
+    assert 'The person added: \\"the budget\\"' in first  # in the quotes of OpenCode alone
+
+
+def test_opencode_frees_the_loop_when_it_ends(opencode: Bench) -> None:
+    """Under `opencode run` the process ends with its first turn."""
+    done = opencode.run("opencode", "run", "--format", "json", "--title", "t", "--command", "auto", "5")
+    assert "/auto is in force" in opencode.check_effect(done)
+    found = json.loads(opencode.run("perpetual", "auto", "--json").stdout)
+    assert (found["owner"], found["last_reason"]) == (None, "expired")
 
 
 # --- what an agent may not ------------------------------------------------------------------------------------------
@@ -497,13 +530,13 @@ def test_auto_ends_in_opencode_where_a_person_interrupts(served: Served) -> None
 
 
 def test_auto_ends_in_opencode_where_a_person_stops_it_while_the_record_is_looked_at(served: Served) -> None:
-    """At the end of a turn the plugin asks how far the record is, and the answer takes its time."""
+    """At the end of a turn the plugin asks whether to go on, and the answer takes its time."""
     home, real = served.bench.home, Path(sys.executable).with_name("perpetual")
     (home / "bin").mkdir()
     slow = home / "bin" / "perpetual"
     slow.write_text(
         f"""#!/bin/sh
-cd {home} && if [ "$1" = status ] && ! mkdir at-the-start 2>/dev/null
+cd {home} && if [ "$1 $2" = "auto next" ]
 then touch asked; while [ ! -e answer ]; do sleep 0.05; done
 fi
 cd "$OLDPWD" && exec {real} "$@"
