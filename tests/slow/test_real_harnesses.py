@@ -551,6 +551,89 @@ cd "$OLDPWD" && exec {real} "$@"
     assert served.rounds() == []
 
 
+def test_auto_goes_on_in_opencode_over_acp(opencode: Bench) -> None:
+    said = (opencode.home / "acp.log").open("w")
+    server = subprocess.Popen(
+        ["opencode", "acp"], cwd=opencode.folder, env=opencode.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=said, text=True, start_new_session=True,
+    )  # fmt: skip
+
+    def ask(id: int, method: str, **params: object) -> dict[str, Any]:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}) + "\n")
+        server.stdin.flush()
+        for line in server.stdout:
+            answer: dict[str, Any] = json.loads(line)
+            if answer.get("id") == id and "method" not in answer:
+                assert "error" not in answer, line
+                return dict(answer["result"])
+        raise AssertionError((opencode.home / "acp.log").read_text())
+
+    try:
+        ask(0, "initialize", protocolVersion=1, clientCapabilities={})
+        session = ask(1, "session/new", cwd=str(opencode.folder), mcpServers=[])["sessionId"]
+        ask(2, "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "/auto 2"}])
+        _until(lambda: len(_rounds(opencode)) == 2 and opencode.model.turns()[-1].answered)
+        _until(lambda: json.loads(opencode.run("perpetual", "auto", "--json").stdout)["last_reason"] == "rounds")
+        assert len(_rounds(opencode)) == 2
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGKILL)
+        server.communicate()
+        said.close()
+
+
+# --- the Stop hooks -------------------------------------------------------------------------------------------------
+
+_AUTO = {
+    "claude": ["claude", "-p", "/auto 2", "--output-format", "json", "--model", "mock-model"],
+    "codex": ["codex", "exec", "--skip-git-repo-check", "--disable", "unbounded_connection_retries",
+              "--dangerously-bypass-hook-trust", "$perpetual-auto 2"],
+}  # fmt: skip
+
+
+def _rounds(made: Bench) -> list[str]:
+    """The requests that begin a further round: their last message is ours."""
+    last = [(request.body.get("messages") or request.body.get("input"))[-1] for request in made.model.turns()]
+    return [json.dumps(message) for message in last if _ROUND in json.dumps(message)]
+
+
+@pytest.mark.parametrize("name", _AUTO)
+def test_auto_goes_on_as_often_as_it_was_asked(request: pytest.FixtureRequest, name: str) -> None:
+    made: Bench = request.getfixturevalue(name)
+    made.check_effect(made.run(*_AUTO[name]))
+    assert ["1 left" in text for text in _rounds(made)] == [True, False]
+    with Lab.open(made.folder) as lab:  # one of the bench, and one of each turn
+        assert len(lab.hypotheses.list().items) == 4
+    found = json.loads(made.run("perpetual", "auto", "--json").stdout)
+    assert (found["owner"], found["last_reason"]) == (None, "rounds")
+    (left,) = found["handovers"]
+    assert left["last_words"] == model_server.DONE
+    assert left["harness"] == {"claude": "claude-code"}.get(name, name)
+
+
+@pytest.mark.parametrize("name", _AUTO)
+def test_auto_ends_where_the_record_did_not_move(request: pytest.FixtureRequest, name: str) -> None:
+    made: Bench = request.getfixturevalue(name)
+    made.model.tool, made.model.arguments = "perpetual_status", {}
+    done = made.run(*_AUTO[name])
+    assert done.returncode == 0, done.stderr
+    assert _rounds(made) == []
+    assert json.loads(made.run("perpetual", "auto", "--json").stdout)["last_reason"] == "no_news"
+
+
+@pytest.mark.parametrize("name", _AUTO)
+def test_hooks_are_silent_where_the_lab_drives_the_agent(request: pytest.FixtureRequest, name: str) -> None:
+    made: Bench = request.getfixturevalue(name)
+    made.more["PERPETUAL_DISPATCH"] = "c-1"
+    first = made.check_effect(made.run(*_AUTO[name]))
+    assert "/auto is in force" not in first
+    assert _rounds(made) == []
+    with Lab.open(made.folder) as lab:
+        assert not [event for event in lab.feed.read() if event.kind.startswith("loop.")]
+
+
 # --- the inspector --------------------------------------------------------------------------------------------------
 
 
