@@ -34,7 +34,7 @@ class _File(TypedDict):
     head: NotRequired[str]
     source: NotRequired[list[str]]
     tail: NotRequired[str]
-    fill: NotRequired[dict[str, str]]  # text of the pieces -> what stands there instead
+    fill: NotRequired[dict[str, str]]  # text of the pieces -> its replacement
     keys: NotRequired[list[str]]
     value: NotRequired[object]
     existing_only: NotRequired[bool]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from perpetual.api import Conflict, NotPermitted
+from perpetual.api import PerpetualError
 from perpetual.toolkit.agents import harness as harness_of
 from perpetual_loop.handover import write_handover
 from perpetual_loop.harness_hook import HarnessHook
@@ -81,7 +81,7 @@ def _armed(lab: Lab, session: str, harness: str, asked: Asked) -> str:
     try:
         clear_stop(lab)
         made = arm(lab, session, harness=harness, rounds=asked.rounds)
-    except (Conflict, NotPermitted) as problem:
+    except PerpetualError as problem:
         words = "Tell the person so, start nothing by yourself and end your turn."
         return f"/auto is not in force: {problem.message}. {words}"
     return (
