@@ -85,8 +85,8 @@ def test_the_stop_file_ends_it_and_a_fresh_start_removes_it(lab: Lab) -> None:
 
 
 def test_a_spent_budget_ends_it(lab: Lab) -> None:
-    lab.settings.set_methodology("max_run_hours", "0.0000001")
-    lab.experiments.propose("h1", command="true", metric="m", direction="max", noise=0.1)
+    lab.settings.set_methodology("max_run_hours", "0.00001")
+    lab.experiments.propose("h1", command="sleep 0.1", metric="m", direction="max", noise=0.1)
     lab.experiments.approve("e1")
     arm(lab, "s", harness="codex")
     _step(lab)
@@ -94,8 +94,8 @@ def test_a_spent_budget_ends_it(lab: Lab) -> None:
     lab.settings.unset_methodology("max_run_hours")
     lab.runs.launch("e1")
     lab.wait(["e1"], timeout_s=60)
-    lab.settings.set_methodology("max_run_hours", "0.0000001")
-    assert _ends(lab, decide(lab, "s"), "budget_exhausted") == "all 1e-07 run-hours are used"
+    lab.settings.set_methodology("max_run_hours", "0.00001")
+    assert _ends(lab, decide(lab, "s"), "budget_exhausted") == "all 1e-05 run-hours are used"
 
 
 def test_only_a_person_s_work_ends_it(lab: Lab) -> None:
