@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from perpetual.api import PerpetualError
 from perpetual.toolkit.agents import harness as harness_of
+from perpetual.toolkit.platform import Identity, identity_of, parent_of
 from perpetual_loop.handover import write_handover
 from perpetual_loop.harness_hook import HarnessHook
 from perpetual_loop.lease import arm, is_dispatched, lease_of, release, session_problem
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["PromptHook", "StopHook", "build_prompt", "build_stop"]
 
 _LONGEST_MESSAGE = 256 * 1024  # characters of a last message that are looked at
+_PROGRAMS = ("claude", "codex")  # names of the processes that run hooks, with a shell between
+_MOST_ANCESTORS = 4
 _NOTICES = ("<task-notification>", "<system-reminder>")
 
 
@@ -46,7 +49,7 @@ class StopHook(HarnessHook):
             return None
         if session_problem(session):
             return None
-        made = decide(lab, session)
+        made = decide(lab, session, process=_process())
         if made.text is not None:
             return {"decision": "block", "reason": made.text}
         said = event.get("last_assistant_message")
@@ -80,7 +83,7 @@ def _is_notice(prompt: object) -> bool:
 def _armed(lab: Lab, session: str, harness: str, asked: Asked) -> str:
     try:
         clear_stop(lab)
-        made = arm(lab, session, harness=harness, rounds=asked.rounds)
+        made = arm(lab, session, harness=harness, rounds=asked.rounds, process=_process())
     except PerpetualError as problem:
         words = "Tell the person so, start nothing by yourself and end your turn."
         return f"/auto is not in force: {problem.message}. {words}"
@@ -96,6 +99,26 @@ def _harness(event: Mapping[str, object]) -> str:
         return "codex"
     found = harness_of(os.environ)
     return "claude-code" if found is None else found.lower().replace(" ", "-")
+
+
+def _process() -> Identity | None:
+    """Returns the process of the harness, a near ancestor of this hook's; None where none has a name that is known.
+
+    A wrong one would free the loop too early, and none only later: when the lease expires.
+    """
+    pid: int | None = os.getppid()
+    for _ in range(_MOST_ANCESTORS):
+        if pid is None or pid <= 1:
+            return None
+        try:
+            with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
+                name = file.read().strip()
+        except (OSError, ValueError):
+            return None
+        if name in _PROGRAMS:
+            return identity_of(pid)
+        pid = parent_of(pid)
+    return None
 
 
 def build_prompt(options: Mapping[str, object]) -> PromptHook:

@@ -20,6 +20,7 @@ from perpetual_loop.lease import LEASE_S, Lease, is_dispatched, lease_of, put, r
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.documents.status import LabStatus
+    from perpetual.toolkit.platform import Identity
 
 __all__ = ["REASONS", "Decision", "clear_stop", "decide", "stop_path"]
 
@@ -77,8 +78,14 @@ def clear_stop(lab: Lab) -> None:
         os.unlink(path)
 
 
-def decide(lab: Lab, session: str, *, now: datetime | None = None) -> Decision:
+def decide(
+    lab: Lab, session: str, *, process: Identity | None = None, now: datetime | None = None
+) -> Decision:  # fmt: skip
     """Decides at the end of a turn of a session; where it goes on, a round is used and the lease renewed.
+
+    Args:
+        lab, session, now: as `arm` takes them.
+        process: the session's process, where it is another one since, as of a session that was resumed.
 
     Raises:
         PerpetualError: if the record cannot be read or written; then nothing goes on.
@@ -101,10 +108,12 @@ def decide(lab: Lab, session: str, *, now: datetime | None = None) -> Decision:
             release(lab, session, reason=why[0], explanation=why[1])
             return Decision(None, *why, rounds_left=found.rounds_left)
         left = None if found.rounds_left is None else found.rounds_left - 1
-        put(
-            lab, found, rounds_left=left, seq=lab.feed.last(), renewed_at=iso(now),
-            until=iso(now + timedelta(seconds=LEASE_S)),
-        )  # fmt: skip
+        same = found.process if process is None else process
+        fields: dict[str, object] = {
+            "rounds_left": left, "process": None if same is None else [*same], "seq": lab.feed.last(),
+            "renewed_at": iso(now), "until": iso(now + timedelta(seconds=LEASE_S)),
+        }  # fmt: skip
+        put(lab, found, **fields)
     return Decision(_text(status, left, _steps(lab, status)), rounds_left=left)
 
 

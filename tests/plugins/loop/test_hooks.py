@@ -175,6 +175,35 @@ def test_outside_of_a_project_it_says_nothing(tmp_path: Path, monkeypatch: pytes
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+_HARNESS = """
+import subprocess, sys
+said = subprocess.run(["sh", "-c", sys.argv[1] + " || true"], input=sys.argv[2].encode(), stdout=subprocess.PIPE)
+print("called", flush=True)
+input()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["claude", "codex"])
+def test_a_killed_harness_frees_the_loop_at_once(lab: Lab, tmp_path: Path, name: str) -> None:
+    program = tmp_path / name
+    program.symlink_to(sys.executable)
+    hook = f"{shlex.quote(sys.executable)} -m perpetual hook user-prompt"
+    event = json.dumps({"session_id": "s-1", "prompt": "/auto 5"})
+    words = [str(program), "-I", "-S", "-c", _HARNESS, hook, event]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as harness:
+        assert harness.stdout is not None
+        assert harness.stdout.readline() == "called\n"
+        found = owner(lab)
+        assert found is not None
+        assert (found.session, found.process and found.process.pid) == ("s-1", harness.pid)
+        harness.kill()
+        harness.wait()
+    assert owner(lab) is None
+    lab.hypotheses.add("another")
+    assert _stopped(lab) is not None  # the session was resumed in another process
+
+
 # --- what init writes, and other versions of the program ------------------------------------------------------------
 
 _OLD = """#!/bin/sh
