@@ -374,7 +374,7 @@ def test_opencode_s_plugin_is_silent_where_the_lab_drives_it(opencode: Bench) ->
     done = opencode.run("opencode", "run", "--format", "json", "--title", "t", "--command", "auto", "2")
     first = opencode.check_effect(done)
     assert "from `perpetual brief`" not in first
-    assert "/auto is in force" not in first
+    assert "/auto is in force: when" not in first
     assert [event for event in json.loads(opencode.run("perpetual", "--json", "events").stdout)["items"]
             if event["kind"].startswith("loop.")] == []  # fmt: skip
 
@@ -389,7 +389,7 @@ def test_opencode_runs_a_command(opencode: Bench) -> None:
 def test_opencode_frees_the_loop_when_it_ends(opencode: Bench) -> None:
     """Under `opencode run` the process ends with its first turn."""
     done = opencode.run("opencode", "run", "--format", "json", "--title", "t", "--command", "auto", "5")
-    assert "/auto is in force" in opencode.check_effect(done)
+    assert "/auto is in force: when" in opencode.check_effect(done)
     found = json.loads(opencode.run("perpetual", "auto", "--json").stdout)
     assert (found["owner"], found["last_reason"]) == (None, "expired")
 
@@ -628,7 +628,7 @@ def test_hooks_are_silent_where_the_lab_drives_the_agent(request: pytest.Fixture
     made: Bench = request.getfixturevalue(name)
     made.more["PERPETUAL_DISPATCH"] = "c-1"
     first = made.check_effect(made.run(*_AUTO[name]))
-    assert "/auto is in force" not in first
+    assert "/auto is in force: when" not in first
     assert _rounds(made) == []
     with Lab.open(made.folder) as lab:
         assert not [event for event in lab.feed.read() if event.kind.startswith("loop.")]
