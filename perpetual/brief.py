@@ -104,6 +104,7 @@ def _budget(budget: Totals) -> str:
 # one before. A command to go on with is worth most; the tenth old note is worth little.
 _WORTH = {
     "Next:": (100.0, 0.7),
+    "Handover:": (90.0, 0.8),
     "Live runs:": (60.0, 0.8),
     "Open hypotheses:": (80.0, 0.9),
     "Supported:": (40.0, 0.85),
@@ -134,22 +135,19 @@ def _sections(status: LabStatus) -> list[list[str]]:
         f"{_line(note['title'], 70)}"
         for note in extra["notes"]
     ]
+    said = [*status.get("sections", {}).values()]
+    leads = [f"- {_line(line, 200)}" for one in said if one["data"].get("leads") for line in one["lines"]]
+    plugins = [(one["title"], line) for one in said if not one["data"].get("leads") for line in one["lines"]]
     return [
         ["Next:", *(f"- {neutralise(step)}" for step in next_of(status))],
+        ["Handover:", *leads],
         ["Open hypotheses:", *(_hypothesis(item, cautions) for item in opened)],
         ["Live runs:", *runs],
         ["Supported:", *(_hypothesis(item, cautions) for item in supported), *_together(status)],
         ["Last results:", *map(_result, extra["results"])],
         ["Dead ends (not again without a new reason):", *(_hypothesis(item, cautions) for item in extra["dead_ends"])],
         ["Notes (perpetual memory show PATH):", *notes],
-        [
-            "Plugins:",
-            *(
-                f"- {_line(section['title'], 40)}: {_line(line)}"
-                for section in status.get("sections", {}).values()
-                for line in section["lines"]
-            ),
-        ],
+        ["Plugins:", *(f"- {_line(title, 40)}: {_line(line)}" for title, line in plugins)],
     ]
 
 

@@ -96,7 +96,7 @@ def perpetual_commands() -> list[Provider]:
     """Offers what hands a prompt to a coding agent."""
     return [
         Provider("command", "ask", "perpetual_harnesses.commands:ask", "Ask an installed coding agent.",
-                 topic="agents"),
+                 topic="agents", requires=("loop",)),
         Provider("command", "chat", "perpetual_harnesses.commands:chat", "Start a coding agent at this terminal.",
                  topic="agents"),
         Provider("command", "auth", "perpetual_harnesses.commands:auth", "Show which coding agents are logged in.",

@@ -94,7 +94,10 @@ def _armed(lab: Lab, session: str, harness: str, asked: Asked) -> str:
 
 
 def _harness(event: Mapping[str, object]) -> str:
-    """Returns the harness by what only its events hold, or by its mark in the environment."""
+    """Returns the harness as the event names it, by what only its events hold, or by its mark in the environment."""
+    named = event.get("harness")
+    if isinstance(named, str) and session_problem(named) is None:
+        return named
     if "turn_id" in event:
         return "codex"
     found = harness_of(os.environ)

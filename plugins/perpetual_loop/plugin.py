@@ -31,8 +31,12 @@ def perpetual_commands() -> list[Provider]:
 
 @hookimpl
 def perpetual_status_sections() -> list[Provider]:
-    """Offers the section that names the owner of the loop."""
-    return [Provider("status_section", "loop", "perpetual_loop.section:build", "the owner of the loop")]
+    """Offers the sections that name the owner of the loop, and how the last session left the research."""
+    return [
+        Provider("status_section", "loop", "perpetual_loop.section:build", "the owner of the loop"),
+        Provider("status_section", "handover", "perpetual_loop.section:build_handover",
+                 "how the last session of a coding agent left the research"),
+    ]  # fmt: skip
 
 
 @hookimpl

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMAND", "Drivable", "Driving", "Harnessed", "Known", "inside", "rows"]
 
+HANDED_OVER = "ask"  # the purpose of turns in which an agent works on the research for a person
 COMMAND = "command"  # the harness of the options `command` and `resume`
 SERVER = "perpetual"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+\[\]-]{0,199}")  # of sessions and models: never an option of a command
@@ -311,6 +312,10 @@ class Driving:
         if found.used.usd is not None:
             used["usd"] = found.used.usd
         lab = self._lab
+        if found.session is not None and purpose == HANDED_OVER:
+            from perpetual_loop.handover import write_handover
+
+            write_handover(lab, found.session, harness=chosen.row.name, last_words=found.text)
         with lab.transaction():
             lab.budget.reconcile(f"turn {turn['mark']}", used)
             self._remember(chosen, purpose, session, found)

@@ -7,6 +7,7 @@ import { execFile } from "node:child_process"
 const COMMAND: string[] = ["perpetual"]
 const ROUNDS = 10 // after the first turn, where /auto names no number
 const MOST_ROUNDS = 50
+const MOST_WORDS = 20_000 // characters of a last message that are handed over
 const BRIEF_TOKENS = "400"
 const COLOR = "#a855f7"
 const OWN_MARKS = ["AGENT", "OPENCODE"] // what OpenCode sets for its shells, and so for this plugin
@@ -59,12 +60,14 @@ export const Perpetual: Plugin = async ({ client, directory }) => {
   const states = new Map<string, string>() // session -> its text in the system prompt
   const loops = new Map<string, Loop>() // the sessions that /auto has armed
 
-  const ask = (seconds: number, words: string[], env: NodeJS.ProcessEnv = process.env): Promise<Answer> =>
+  const ask = (seconds: number, words: string[], env: NodeJS.ProcessEnv = process.env, input = ""): Promise<Answer> =>
     new Promise((done) => {
       const options = { cwd: directory, timeout: seconds * 1000, maxBuffer: 1 << 20, env }
-      execFile(COMMAND[0] ?? "perpetual", [...COMMAND.slice(1), ...words], options, (error, out) =>
+      const started = execFile(COMMAND[0] ?? "perpetual", [...COMMAND.slice(1), ...words], options, (error, out) =>
         done({ ok: !error, text: String(out) }),
-      ).stdin?.end()
+      )
+      started.stdin?.on("error", () => undefined) // it reads no further
+      started.stdin?.end(input)
     })
 
   const toast = async (message: string, variant: "info" | "success" | "warning"): Promise<void> => {
@@ -84,6 +87,20 @@ export const Perpetual: Plugin = async ({ client, directory }) => {
 
   const end = async (session: string, why: string): Promise<void> => {
     if (loops.delete(session)) await ask(60, ["auto", "stop", "--session", session, "--why", why])
+  }
+
+  // Writes down how the session leaves the research, for whichever agent comes next.
+  const leave = async (session: string): Promise<void> => {
+    let words = ""
+    try {
+      const { data } = await client.session.messages({ path: { id: session } })
+      const last = data?.filter(({ info }) => info.role === "assistant").at(-1)
+      words = (last?.parts ?? []).map((part) => (part.type === "text" ? part.text : "")).join("\n")
+    } catch {
+      return // the session is gone
+    }
+    const event = { harness: "opencode", session_id: session, last_assistant_message: words.slice(-MOST_WORDS) }
+    await ask(60, ["hook", "stop"], process.env, JSON.stringify(event))
   }
 
   const start = async (session: string, rounds: number): Promise<string> => {
@@ -167,6 +184,7 @@ export const Perpetual: Plugin = async ({ client, directory }) => {
       if (event.type !== "session.idle") return
       const loop = loops.get(event.properties.sessionID)
       if (loop) await next(event.properties.sessionID, loop)
+      else await leave(event.properties.sessionID)
     },
   }
 }

@@ -7,7 +7,7 @@ import { after, afterEach, beforeEach, test } from "node:test"
 import type { Config, Hooks, PluginInput } from "@opencode-ai/plugin"
 import { Perpetual } from "../src/perpetual.js"
 
-type Call = { words: string[]; marks: string[] }
+type Call = { words: string[]; marks: string[]; input: string }
 type Toast = { message: string; variant: string }
 
 const folder = mkdtempSync(join(tmpdir(), "opencode-perpetual-"))
@@ -22,7 +22,8 @@ const PROGRAM = `#!${process.execPath}
 const fs = require("node:fs")
 const words = process.argv.slice(2)
 const marks = ["AGENT", "OPENCODE", "CLAUDECODE"].filter((name) => process.env[name])
-fs.appendFileSync(${JSON.stringify(place("calls"))}, JSON.stringify({ words, marks }) + "\\n")
+const input = words[0] === "hook" ? fs.readFileSync(0, "utf8") : ""
+fs.appendFileSync(${JSON.stringify(place("calls"))}, JSON.stringify({ words, marks, input }) + "\\n")
 const name = ${JSON.stringify(folder)} + "/" + (words[0] === "auto" ? "auto-" + words[1] : words[0])
 if (!fs.existsSync(name)) process.exit(2)
 const text = fs.readFileSync(name, "utf8")
@@ -46,6 +47,12 @@ async function hooks(): Promise<Required<Pick<Hooks, "event" | "config" | "chat.
         if (failing) throw new Error("no")
         sent.push(body.parts[0]!.text)
       },
+      messages: async () => ({
+        data: [
+          { info: { role: "user" }, parts: [{ type: "text", text: "a question" }] },
+          { info: { role: "assistant" }, parts: [{ type: "tool" }, { type: "text", text: "e1 waits for you" }] },
+        ],
+      }),
     },
   }
   return (await Perpetual({ client, directory: folder } as unknown as PluginInput)) as never
@@ -245,4 +252,15 @@ test("it does nothing where the lab drives OpenCode", async () => {
   process.env.PERPETUAL_DISPATCH = "c-1"
   assert.deepEqual(await hooks(), {})
   assert.deepEqual(calls(), [])
+})
+
+test("a session that is not armed is handed over when it is idle", async () => {
+  const made = await hooks()
+  await idle(made, "s")
+  const [call] = named("hook stop")
+  assert.deepEqual(JSON.parse(call!.input), {
+    harness: "opencode",
+    session_id: "s",
+    last_assistant_message: "\ne1 waits for you",
+  })
 })
