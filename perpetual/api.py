@@ -110,6 +110,7 @@ if TYPE_CHECKING:  # `as` says that the name is public
     from perpetual.slots.kinds import RecordKind as RecordKind
     from perpetual.slots.mcp import LabOpener as LabOpener
     from perpetual.slots.mcp import McpServer as McpServer
+    from perpetual.slots.mcp import ToolContext as ToolContext
     from perpetual.slots.memory import Memory as Memory
     from perpetual.slots.memory import NoteCommit as NoteCommit
     from perpetual.slots.memory import PathRefused as PathRefused
@@ -205,7 +206,7 @@ _HOMES = {
     "perpetual.slots.gpu": "Gpu GpuBackend GpuProcess MigDevice GpuReading",
     "perpetual.slots.harness": "WAYS FilePlan Harness ListCommand Scaffold",
     "perpetual.slots.kinds": "EventKind Field RecordKind",
-    "perpetual.slots.mcp": "LabOpener McpServer",
+    "perpetual.slots.mcp": "LabOpener McpServer ToolContext",
     "perpetual.slots.memory": "Memory NoteCommit PathRefused",
     "perpetual.slots.placement": (
         "DeviceStatus EnginePlacement GpuClaim GpuNeed GpuProcessStatus GpuStatus InstanceStatus Lease LiveRun "

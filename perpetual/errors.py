@@ -24,25 +24,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 __all__ = [
-    "Conflict",
-    "ConfigError",
-    "CorruptData",
-    "ForeignProject",
-    "NoProject",
-    "NotFound",
-    "NotPermitted",
-    "PerpetualError",
-    "PluginError",
-    "Refused",
-    "RevisionConflict",
-    "TransientError",
-    "UnknownPlugin",
-    "UsageError",
-    "masked",
-    "nearest",
-    "note_revealed",
-    "unknown",
-]
+    "Conflict", "ConfigError", "CorruptData", "ForeignProject", "NoProject", "NotFound", "NotPermitted",
+    "PerpetualError", "PluginError", "Refused", "RevisionConflict", "TransientError", "UnknownPlugin", "UsageError",
+    "masked", "nearest", "note_revealed", "unknown",
+]  # fmt: skip
 
 
 _REVEALED: set[str] = set()  # the secrets that plugins have been given in this process

@@ -340,7 +340,8 @@ def perpetual_mcp_tools() -> list[Provider]:
     """Offers tools for the MCP server.
 
     When: once, at discovery. Return: Providers with slot "mcp_tool": `name` is the tool.
-    Factory: `(options) -> callable(lab, **arguments)`. Failure: the server starts without that tool and says so.
+    Factory: `(options) -> callable(lab, **arguments)`, which may be a coroutine function and may take a
+    `perpetual.api.ToolContext`. Failure: the server starts without that tool and says so.
 
     Example::
 

@@ -243,6 +243,61 @@ e1 proposed
 Waiting for a person: e1. You may propose more or end your turn.
 True {"schema": "perpetual.error/1", "error": {"code": "not_approved"
 ```
+
+## Waiting for runs
+
+`perpetual_wait` is one call, however long the runs last: a poll every few seconds would cost a turn of the model each
+time. It answers when all of them have ended, and before that where a decision is due: a run failed, a verdict changed,
+a run was seen to be in trouble, or something waits for a person. Meanwhile it records how runs end, and sends
+`notifications/progress` about every five seconds (`r4 61% 12m left`) to a client that gave a `progressToken`.
+
+```console
+$ perpetual propose --command "echo val_loss=2.1" --metric val_loss --direction min
+$ perpetual approve e2
+```
+
+```python title="wait.py"
+import asyncio
+
+from mcp import StdioServerParameters
+from mcp.client.client import Client
+
+
+async def shown(progress: float, total: float | None, message: str | None) -> None:
+    print(message)
+
+
+async def main() -> None:
+    async with Client(StdioServerParameters(command="perpetual", args=["mcp"])) as client:
+        await client.call_tool("perpetual_run", {"experiment": "e2"})
+        asked = {"ids": ["e2"], "timeout": "2h"}
+        waited = await client.call_tool("perpetual_wait", asked, progress_callback=shown)
+        print(waited.structured_content["because"])
+        print(waited.content[0].text)
+
+
+asyncio.run(main())
+```
+
+```console
+$ python wait.py
+ended
+all have ended
+r1 done
+no run is live
+```
+
+The news come from the feed, so it does not matter which process recorded them. `since` names the event after which
+they begin, as the `seq` of an earlier answer; without it they begin after the last scan or wait that this client was
+answered. A call that the client takes back loses none: the next scan or wait has its news.
+
+A client that gives no `progressToken` is answered after 25 seconds, since it may give the call up soon after.
+`PERPETUAL_MCP_MAX_WAIT` in the server's environment (`55s`, `2h`) sets another limit, for a client whose own limit
+progress does not move.
+
+A tool of a plugin may take long in the same way: a parameter that is annotated with `perpetual.api.ToolContext` is
+given the call's, with `progress(done, total, message)` and `is_cancelled()`. It may be a coroutine function. Its
+attributes `reads_only`, `destroys`, `repeatable`, `open_world` and `title` are what clients are shown of it.
 """
 
 

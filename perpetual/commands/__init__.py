@@ -33,14 +33,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item", bound="Mapping[str, object]")
 
-__all__ = [
-    "CliContext",
-    "carried",
-    "json_option",
-    "line",
-    "pass_cli",
-    "printable",
-]
+__all__ = ["CliContext", "carried", "json_option", "line", "pass_cli", "printable"]
 
 
 class CliContext:

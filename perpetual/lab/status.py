@@ -209,7 +209,8 @@ class Status:
         store, steps = self._ctx.store, []
         confirm = self._ctx.config.methodology["require_confirmation"]
         if document["runs"]["active"]:
-            steps.append("perpetual scan  (runs are live; record those that have ended)")
+            live = [*dict.fromkeys(run["experiment_id"] for run in document["runs"]["active"])][:_OFFERED]
+            steps.append(f"perpetual wait {' '.join(live)}  (runs are live; it records how they end)")
         proposed = [item.id for item in store.page(EXPERIMENT, limit=5, status="proposed").items]
         if proposed:
             steps.append(f"perpetual approve {' '.join(proposed)}")

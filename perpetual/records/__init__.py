@@ -24,29 +24,10 @@ if TYPE_CHECKING:
     from perpetual.records.run import GitState, Run
 
 __all__ = [
-    "ENDED",
-    "LIVE",
-    "Debit",
-    "Design",
-    "Event",
-    "Evidence",
-    "Experiment",
-    "GitState",
-    "Hypothesis",
-    "Json",
-    "Listing",
-    "Note",
-    "Paged",
-    "Prediction",
-    "Resources",
-    "Run",
-    "Score",
-    "Verdict",
-    "every",
-    "from_json",
-    "one_line",
-    "to_json",
-]
+    "ENDED", "LIVE", "Debit", "Design", "Event", "Evidence", "Experiment", "GitState", "Hypothesis", "Json",
+    "Listing", "Note", "Paged", "Prediction", "Resources", "Run", "Score", "Verdict", "every", "from_json",
+    "one_line", "to_json",
+]  # fmt: skip
 
 Json = dict[str, Any]
 

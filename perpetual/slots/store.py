@@ -285,14 +285,7 @@ class StoreBase(ABC):
         return rows if limit is None else rows[:limit]
 
     def page(
-        self,
-        kind: str,
-        /,
-        *,
-        limit: int,
-        cursor: str | None = None,
-        newest_first: bool = False,
-        **equals: object,
+        self, kind: str, /, *, limit: int, cursor: str | None = None, newest_first: bool = False, **equals: object
     ) -> StorePage:
         """Returns at most `limit` matches after `cursor`, by creation; `next_cursor` is None on the last page."""
         if limit < 1:

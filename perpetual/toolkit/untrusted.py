@@ -30,7 +30,8 @@ _WORDS = frozenset(
 )  # fmt: skip
 # What the lab words itself, in the documents of these schemas: next steps, and texts that hold their own fence.
 _OURS = {"perpetual.status/1": ("/next", "/family/sentence"), "perpetual.brief/1": ("/text",),
-         "perpetual.memory_block/1": ("/text",), "perpetual.replay/1": ("/next",)}  # fmt: skip
+         "perpetual.memory_block/1": ("/text",), "perpetual.replay/1": ("/next",),
+         "perpetual.scan/1": ("/next",), "perpetual.wait/1": ("/next",)}  # fmt: skip
 
 
 def seal(document: Mapping[str, object]) -> dict[str, object]:

@@ -36,7 +36,7 @@ def auto(lab: Lab, goal: Annotated[str, "What to find out; by default what the o
 1. Read the state below. Choose the open hypothesis whose next run teaches most for its cost; if there is none, add one
    with its prediction (perpetual_hypotheses, action "add") before anything runs.
 2. Propose the experiment (perpetual_propose). A person approves it: say what it will show and what it costs.
-3. Start what is approved (perpetual_run), record how it ended (perpetual_scan), read the evidence (perpetual_evidence).
+3. Start what is approved (perpetual_run), wait until it has ended (perpetual_wait), read what its verdict says.
 4. Write down what a reader needs without this conversation (perpetual_memory, action "write").
 5. Begin again. Stop, and say which reason it is, when every hypothesis is decided or parked, the budget is spent,
    something waits for a person, or the same failure came twice.

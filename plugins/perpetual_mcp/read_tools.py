@@ -373,7 +373,7 @@ def perpetual_runs(
     limit: Limit = None,
     cursor: Cursor = None,
 ) -> Answer:
-    """Runs as they are now, newest first; perpetual_scan records what has ended, and its metrics."""
+    """Runs as they are now, newest first. By a metric: perpetual_query ranks what experiments measured."""
     if id is not None:
         if status or experiment or tag is not None:
             raise UsageError("an id names one run; status, experiment and tag are for the list")

@@ -29,6 +29,7 @@ __all__ = [
     "ScanAnswer",
     "StatusAnswer",
     "UndoAnswer",
+    "WaitAnswer",
 ]
 
 
@@ -372,16 +373,56 @@ class ScanProblem(TypedDict):
     message: str
 
 
-class ScanAnswer(TypedDict):
-    """What the record has learnt."""
+# Functional, for the word `from`: a hypothesis whose status has changed.
+VerdictChange = TypedDict(
+    "VerdictChange",
+    {"hypothesis_id": str, "from": str, "to": str, "confidence": float | None, "sentence": str | None},
+)
+
+
+class LiveLine(TypedDict):
+    """A live run, and how far it is; what is not known is null."""
+
+    id: str
+    experiment_id: str
+    status: str
+    elapsed_s: float | None
+    left_s: float | None
+    step: float | None
+    total_steps: float | None
+    reason: str | None
+
+
+class NewsAnswer(TypedDict):
+    """What has happened since an event, and what goes on; `seq` is the newest event that was read."""
+
+    untrusted: list[str]
+    seq: int
+    changes: list[ScanChange]
+    verdicts: list[VerdictChange]
+    others: list[str]
+    live: list[LiveLine]
+    queued: int
+    next: list[str]
+    truncated: bool
+
+
+class ScanAnswer(NewsAnswer):
+    """The news, and what this scan itself has recorded of debits and problems."""
 
     schema: Literal["perpetual.scan/1"]
-    untrusted: list[str]
-    changes: list[ScanChange]
-    debits: list[ScanDebit]
     evidence: list[ListedEvidence]
+    debits: list[ScanDebit]
     problems: list[ScanProblem]
-    truncated: bool
+
+
+class WaitAnswer(NewsAnswer):
+    """The news at the end of a wait: `because` is ended, attention, timeout or nothing."""
+
+    schema: Literal["perpetual.wait/1"]
+    because: str
+    attention: list[str]
+    ended: list[ListedRun]
 
 
 class Price(TypedDict):

@@ -106,7 +106,10 @@ class SdkServer(McpServer):
     def __init__(self, options: Mapping[str, object]) -> None:
         self._hosts: list[str] = [*cast("Sequence[str]", options.get("hosts", ()))]
 
-    def serve(self, open_lab: LabOpener, *, allow_approve: bool = False, http: str | None = None) -> None:
+    def serve(
+        self, open_lab: LabOpener, *, allow_approve: bool = False, http: str | None = None, tools: str = "all",
+        state: bool = True,
+    ) -> None:  # fmt: skip
         """Serves on standard input and output until the client closes them, or on `http` until it is stopped.
 
         Raises:

@@ -1,8 +1,9 @@
 """The table of tools, and how a plain function over the lab becomes one. Used by `perpetual_mcp.server`.
 
 A tool of a plugin is made in the same way: its first parameter is the lab, the others make the input schema, and a
-parameter that is annotated with a text (`Annotated[int, "how many days"]`) is described by it. What a client is shown
-of its effects are the function's attributes `reads_only`, `destroys` and `repeatable`, each true or false.
+parameter that is annotated with a text (`Annotated[int, "how many days"]`) is described by it; one that is annotated
+with `ToolContext` is given the call's and is in no schema. What a client is shown of its effects are the function's
+attributes `reads_only`, `destroys`, `repeatable` and `open_world`, each true or false, and `title`, a text.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import inspect
 import json
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_origin
 
 import anyio.to_thread
 
@@ -22,9 +24,10 @@ from perpetual.api import PerpetualError, PluginError, UsageError
 from perpetual.toolkit.confined import explain
 from perpetual.toolkit.fence import fence, neutralise
 from perpetual.toolkit.untrusted import seal
-from perpetual_mcp import read_tools, revise_tools, schemas, write_tools
+from perpetual_mcp import read_tools, revise_tools, schemas, wait_tools, write_tools
 from perpetual_mcp.answer_cache import Standing
 from perpetual_mcp.bounds import MOST_TOKENS, Answer, fit, plain, refusal, weight
+from perpetual_mcp.call_context import CallContext, context_name, current
 from perpetual_mcp.sessions import Labs
 
 if TYPE_CHECKING:
@@ -72,7 +75,8 @@ TOOLS = (
     Tool(read_tools.perpetual_runs, "Runs", schemas.RunsAnswer, reads=True, repeatable=True),
     Tool(read_tools.perpetual_logs, "Output of a run", schemas.LogsAnswer, reads=True, repeatable=True),
     Tool(write_tools.perpetual_kill, "End a run", schemas.RunsAnswer, destroys=True, repeatable=True),
-    Tool(write_tools.perpetual_scan, "Record what happened", schemas.ScanAnswer, repeatable=True),
+    Tool(wait_tools.perpetual_wait, "Wait for runs", schemas.WaitAnswer, repeatable=True),
+    Tool(wait_tools.perpetual_scan, "News", schemas.ScanAnswer, repeatable=True),
     Tool(write_tools.perpetual_evidence, "Evidence", schemas.EvidenceAnswer),
     Tool(write_tools.perpetual_memory, "Notes", schemas.MemoryAnswer),
     Tool(read_tools.perpetual_budget, "Budget", schemas.BudgetAnswer, reads=True, repeatable=True, follows=True),
@@ -91,7 +95,7 @@ def add_tools(server: MCPServer[object], labs: Labs, *, allow_approve: bool) -> 
     for tool in (*TOOLS, *([APPROVE] if allow_approve else [])):
         _add(server, tool)
         calls.own[tool.name] = tool
-        calls.arguments[tool.name] = _names(tool.function)
+        calls.know(tool.name, tool.function)
     lab = labs.lab()
     for offer in lab.registry.serving("mcp_tool"):
         provider = offer.provider
@@ -99,8 +103,8 @@ def add_tools(server: MCPServer[object], labs: Labs, *, allow_approve: bool) -> 
             if offer.name != provider.name or provider.name in calls.arguments or provider.name == APPROVE.name:
                 raise PluginError("the name of its tool is taken")
             function = lab.registry.build(offer, lab.options_of(offer))
-            _add_offered(server, labs, provider.name, provider.summary, function)
-            calls.arguments[provider.name] = _names(function)
+            _add_offered(server, labs, provider.name, provider.summary, function, is_bundled=offer.is_bundled)
+            calls.know(provider.name, function)
             if offer.is_bundled:
                 calls.bundled.add(provider.name)
         except Exception as problem:  # noqa: BLE001 - a plugin's fault is shown under its name and never ends the server
@@ -121,6 +125,15 @@ class _Calls:
         self.own: dict[str, Tool] = {}
         self.arguments: dict[str, frozenset[str]] = {}  # of every tool
         self.bundled: set[str] = set()  # tools of bundled plugins
+        self._contexts: dict[str, str | None] = {}  # of tools that are served with a context: the parameter, if any
+        self._heard: dict[str, int] = {}  # by client: the newest event that a scan or a wait has answered
+
+    def know(self, name: str, function: Callable[..., object]) -> None:
+        """Notes the arguments of a tool, and whether it is served with a context."""
+        taken = context_name(function)
+        self.arguments[name] = _names(function)
+        if taken is not None or inspect.iscoroutinefunction(function):
+            self._contexts[name] = taken
 
     async def __call__(self, ctx: ServerRequestContext[object, object], params: CallToolRequestParams) -> Any:
         from mcp_types import CallToolResult
@@ -137,11 +150,29 @@ class _Calls:
         except PerpetualError as problem:
             return _failed(problem, is_own=True)
         if tool is not None:
+            if params.name in self._contexts:
+                return await self._news(ctx, tool, arguments)
             return await anyio.to_thread.run_sync(self._done, tool, arguments, asked)
-        result = await self._server._handle_call_tool(ctx, params)
+        if params.name in self._contexts:
+            result = await CallContext(ctx).serve(lambda: self._server._handle_call_tool(ctx, params))
+        else:
+            result = await self._server._handle_call_tool(ctx, params)
         if not isinstance(result, CallToolResult):
             return result
         return _coded(result) if result.is_error else _sealed(result, is_bundled=params.name in self.bundled)
+
+    async def _news(
+        self, ctx: ServerRequestContext[object, object], tool: Tool, arguments: dict[str, object]
+    ) -> CallToolResult:
+        """Returns what a tool with a context answers; the client has heard it unless it has taken the call back."""
+        speaker = self._labs.speaker()
+        context = CallContext(ctx, self._heard.get(speaker))
+        given = {**arguments, str(self._contexts[tool.name]): context}
+        result = await context.in_thread(lambda: _answered(tool, self._labs, **given))
+        seq = (result.structured_content or {}).get("seq")
+        if isinstance(seq, int):
+            self._heard[speaker] = max(seq, self._heard.get(speaker, 0))
+        return result
 
     def _checked(self, name: str, given: dict[str, object]) -> dict[str, object]:
         """Returns the arguments in their types.
@@ -242,25 +273,48 @@ def _add(server: MCPServer[object], tool: Tool) -> None:
 
 
 def _add_offered(
-    server: MCPServer[object], labs: Labs, name: str, summary: str | None, function: Callable[..., object]
+    server: MCPServer[object],
+    labs: Labs,
+    name: str,
+    summary: str | None,
+    function: Callable[..., Any],
+    *,
+    is_bundled: bool,
 ) -> None:
-    if inspect.iscoroutinefunction(function):
-        raise PluginError("its factory must answer a plain function, which may block; this one is a coroutine function")
     from mcp_types import ToolAnnotations
 
+    taken = context_name(function)
+
+    def given(arguments: dict[str, object]) -> dict[str, object]:
+        return arguments if taken is None else {**arguments, taken: current()}
+
     def call(**arguments: object) -> object:
-        return _guarded(name, lambda: function(labs.lab(), **arguments))
+        return _guarded(name, lambda: function(labs.lab(), **given(arguments)))
+
+    async def call_async(**arguments: object) -> object:
+        try:
+            lab = await anyio.to_thread.run_sync(labs.lab)
+            return await function(lab, **given(arguments))
+        except Exception as problem:  # noqa: BLE001 - answered as the failure of a plain function is
+            return _guarded(name, partial(_raise, problem))
 
     returned = inspect.signature(function, eval_str=True).return_annotation
+    is_async = inspect.iscoroutinefunction(function)
     reads = getattr(function, "reads_only", None)
-    destroys, repeatable = getattr(function, "destroys", not reads), getattr(function, "repeatable", None)
+    title = plain(getattr(function, "title", "") or name.removeprefix("perpetual_").replace("_", " ").capitalize())
     server.add_tool(
-        without_lab(name, function, call, returned),
+        without_lab(name, function, call_async if is_async else call, returned),
         name=name,
+        title=title,
         description=inspect.getdoc(function) or summary or None,
-        annotations=None
-        if reads is None
-        else ToolAnnotations(read_only_hint=reads, destructive_hint=destroys, idempotent_hint=repeatable),
+        annotations=ToolAnnotations(
+            title=title,
+            # What a plugin does not say is what the protocol takes for granted: the worst.
+            read_only_hint=bool(reads),
+            destructive_hint=bool(getattr(function, "destroys", not reads)),
+            idempotent_hint=bool(getattr(function, "repeatable", reads)),
+            open_world_hint=bool(getattr(function, "open_world", not is_bundled)),
+        ),
     )
     made = server._tool_manager.get_tool(name)
     answers = made.fn_metadata.output_schema if made is not None else None
@@ -271,15 +325,21 @@ def _add_offered(
 def without_lab(
     name: str, function: Callable[..., object], answer: Callable[..., object], returned: object
 ) -> Callable[..., object]:
-    """Returns `answer` with the name, the words and the arguments of `function`, but for its first one, the lab."""
+    """Returns `answer` with the name, words and arguments of `function`, but for the lab and the call's context."""
 
-    def call(**arguments: object) -> object:
+    def plain_call(**arguments: object) -> object:
         return answer(**arguments)
 
-    signature = inspect.signature(function, eval_str=True)
+    async def async_call(**arguments: object) -> object:
+        found: object = await cast("Awaitable[object]", answer(**arguments))
+        return found
+
+    call: Callable[..., object] = async_call if inspect.iscoroutinefunction(answer) else plain_call
+    signature, names = inspect.signature(function, eval_str=True), _names(function)
     shown = [
         item.replace(kind=item.KEYWORD_ONLY, annotation=_described(item.annotation))
-        for item in [*signature.parameters.values()][1:]
+        for item in signature.parameters.values()
+        if item.name in names
     ]
     call.__name__ = name
     call.__doc__ = inspect.getdoc(function)
@@ -351,7 +411,12 @@ def _words(document: Mapping[str, object], is_bundled: bool) -> str:
 
 
 def _names(function: Callable[..., object]) -> frozenset[str]:
-    return frozenset([*inspect.signature(function).parameters][1:])
+    """Returns the arguments that a client may give."""
+    return frozenset([*inspect.signature(function).parameters][1:]) - {context_name(function)}
+
+
+def _raise(problem: Exception) -> object:
+    raise problem
 
 
 # --- what fails -------------------------------------------------------------------------------------------------

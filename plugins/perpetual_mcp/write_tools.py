@@ -18,7 +18,6 @@ from perpetual_mcp.bounds import Answer, fitted, plain
 from perpetual_mcp.read_tools import (
     Cursor,
     Limit,
-    evidence_line,
     experiment_line,
     list_evidence,
     list_hypotheses,
@@ -37,12 +36,10 @@ __all__ = [
     "perpetual_memory",
     "perpetual_propose",
     "perpetual_run",
-    "perpetual_scan",
 ]
 
 Key = Annotated[str | None, "A second call with the same key answers what the first one made."]
 Amount = float | str  # a number, or text with a unit
-_MOST_WAIT_S = 20.0  # a client gives a call up after half a minute, unless it is set otherwise
 
 
 def _text_of(amount: Amount) -> str:
@@ -322,11 +319,11 @@ def perpetual_run(
         of = lab.runs.get(retry).experiment_id
         if of != lab.experiments.get(experiment).id:
             raise UsageError(f"{plain(retry)} is a run of {of}, not of {plain(experiment)}", hint=f'experiment="{of}"')
-        return _runs([lab.runs.retry(retry, idempotency_key=idempotency_key)], "perpetual_scan records how it ends")
+        return _runs([lab.runs.retry(retry, idempotency_key=idempotency_key)], "perpetual_wait answers at its end")
     started = lab.runs.launch(
         experiment, command=command, every=every, gpus=tuple(gpus or ()), idempotency_key=idempotency_key
     )
-    return _runs(started, "perpetual_scan records how it ends")
+    return _runs(started, "perpetual_wait answers at its end")
 
 
 def perpetual_kill(
@@ -349,42 +346,6 @@ def _runs(runs: Sequence[Run], ahead: str) -> Answer:
         "truncated": False,
     }
     return fitted(document, "\n".join(map(say_run, lines)), own=ahead)
-
-
-def perpetual_scan(
-    lab: Lab,
-    wait: Annotated[
-        Amount, f"First wait so long for a live run to end: seconds, or with a unit; {_MOST_WAIT_S:g} at most."
-    ] = 0,
-) -> Answer:
-    """Record what has happened to the runs, with debits and evidence, and start what was waiting."""
-    wait_s = seconds_of(_text_of(wait), "wait")
-    if wait_s > _MOST_WAIT_S:
-        raise UsageError(f"wait is at most {_MOST_WAIT_S:g} s, not {wait_s:g}", hint="call again: the runs go on")
-    before = lab.feed.state()
-    found = lab.scan()
-    if wait_s and not found["changes"]:
-        lab.loop.wait_any(wait_s)
-        found = lab.scan()
-    evidence = [evidence_line(row) for row in found["evidence"]]
-    document = {
-        "schema": "perpetual.scan/1",
-        "changes": found["changes"],
-        "debits": [{key: to_json(row)[key] for key in ("run_id", "gpu_hours", "run_hours")} for row in found["debits"]],
-        "evidence": evidence,
-        "problems": found["problems"],
-        "truncated": False,
-    }
-    lines = [
-        f"{item['run_id']} of {item['experiment_id']}: {item['from']} -> {item['to']}"
-        + (f" ({plain(item['reason'], 120)})" if item["reason"] else "")
-        for item in found["changes"]
-    ]
-    lines += map(say_evidence, evidence)
-    lines += [f"{item['run_id']} cannot be looked at: {plain(item['message'], 200)}" for item in found["problems"]]
-    # An ad-hoc run that was killed: no run of the lab's has changed, and the record has.
-    empty = "nothing has changed" if lab.feed.state() == before else "the record has changed: perpetual_runs shows it"
-    return fitted(document, "\n".join(lines) or empty)
 
 
 def perpetual_evidence(

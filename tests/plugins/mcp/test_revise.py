@@ -155,5 +155,5 @@ def test_the_list_of_tools_stays_short(project: Path) -> None:
         return (await client.list_tools()).tools
 
     said = {tool.name: tool.description + json.dumps(tool.input_schema) for tool in talk(opener(project), deed)}
-    assert sum(map(tokens_of, said.values())) <= 8200
+    assert sum(map(tokens_of, said.values())) <= 8600
     assert tokens_of(said["perpetual_edit"]) + tokens_of(said["perpetual_undo"]) <= 1200

@@ -33,7 +33,7 @@ READERS = {
     "perpetual_bisections", "perpetual_campaigns", "perpetual_digest", "perpetual_thoughts",
     "perpetual_rights",
 }  # fmt: skip
-OTHERS = {"perpetual_run", "perpetual_kill", "perpetual_evidence", "perpetual_edit", "perpetual_undo",
+OTHERS = {"perpetual_run", "perpetual_kill", "perpetual_wait", "perpetual_evidence", "perpetual_edit", "perpetual_undo",
           "perpetual_memory_block", "perpetual_replay", "perpetual_bisect"}  # fmt: skip
 PRINTS = "python -c 'print(\"val_loss=2.1\")'"
 
@@ -120,9 +120,9 @@ def test_a_campaign_over_the_tools_alone(project: Path) -> None:
         with Lab.open(project) as person:
             person.experiments.approve("e1")
         assert (await call("perpetual_run", experiment="e1"))["items"][0]["id"] == "r1"
-        with anyio.fail_after(60):
-            while (shown := (await call("perpetual_runs", id="r1"))["run"])["ended_at"] is None:
-                await call("perpetual_scan", wait="20s")
+        waited = await call("perpetual_wait", ids=["e1"], timeout="1m")
+        assert (waited["because"], [run["status"] for run in waited["ended"]]) == ("ended", ["done"])
+        shown = (await call("perpetual_runs", id="r1"))["run"]
         assert shown["metrics"] == {"val_loss": 2.1}
         assert [run["status"] for run in (await call("perpetual_runs"))["items"]] == ["done"]
         assert (await call("perpetual_logs", run="r1"))["text"] == r"val_loss=2.1\n"
@@ -293,7 +293,7 @@ def test_no_tool_starts_an_unapproved_experiment(filled: Path) -> None:
         assert error_of(approve)["code"] == "usage"  # there is no such tool
         return [tool.name for tool in tools]
 
-    assert len(talk(opener(filled), deed)) == 27
+    assert len(talk(opener(filled), deed)) == 28
     with Lab.open(filled) as lab:
         assert {lab.experiments.get(id).status for id in ("e2", "e3")} == {"proposed"}
         assert not [run for run in lab.runs.list().items if run.experiment_id != "e1"]
