@@ -209,6 +209,17 @@ fence in text, and at the JSON pointers in `untrusted` in structured content:
 `perpetual mcp --allow-approve`, which takes a one-time token that a person prints in a terminal
 (`perpetual approve --token`) from `PERPETUAL_APPROVE_TOKEN`.
 
+The list of tools stays below 6,000 tokens, of which a model sees about 4,000. So a tool with many arguments shows the
+common ones; the others are keys of `more`, or stand beside them by their own names, and are marked in the tables
+below. For a model with a small window `perpetual mcp --tools core` (or `PERPETUAL_MCP_TOOLS=core` in the server's
+environment) offers six tools in about 1,600 tokens: status, propose, run, wait, memory and hypotheses.
+
+The instructions hold the state of the research at the moment of the connection. Where a hook or a plugin of the agent
+brings it with each prompt, `--no-state` or `PERPETUAL_MCP_STATE=0` leaves that copy out: it would only grow old.
+
+`perpetual_show` reads every kind of record and is marked as a tool that only reads, for clients that ask a person
+before other tools. The reading actions of `perpetual_hypotheses`, `perpetual_evidence` and `perpetual_memory` stay.
+
 ## A client
 
 ```console
@@ -309,14 +320,16 @@ async def _answers_of_the_server() -> tuple[Any, ...]:
 
     from perpetual import Lab
     from perpetual_mcp.server import Labs, make_server
+    from perpetual_mcp.tools import whole_schemas
 
     with tempfile.TemporaryDirectory() as folder:
         Lab.init(folder, name="docs").close()
         labs = Labs(lambda actor: Lab.open(folder, actor=actor, safe=True))
         try:
-            async with Client(make_server(labs, allow_approve=True)) as client:
+            server = make_server(labs, allow_approve=True)
+            async with Client(server) as client:
                 return (
-                    (await client.list_tools()).tools,
+                    [(tool, whole_schemas(server, tool.name)) for tool in (await client.list_tools()).tools],
                     (await client.list_resources()).resources,
                     (await client.list_resource_templates()).resource_templates,
                     (await client.list_prompts()).prompts,
@@ -333,7 +346,8 @@ def _values(schema: dict[str, Any]) -> str:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     if "const" in schema:
         return f"`{schema['const']}`"
-    return str(schema.get("type", "any"))
+    kind = schema.get("type", "any")
+    return " or ".join(kind) if isinstance(kind, list) else str(kind)
 
 
 def mcp_page() -> str:
@@ -342,7 +356,7 @@ def mcp_page() -> str:
 
     tools, resources, templates, prompts = asyncio.run(_answers_of_the_server())
     lines = ["# The MCP server", "", _NOTE, _MCP_INTRODUCTION, "## Tools", ""]
-    for tool in tools:
+    for tool, (whole, keys) in tools:
         hints = tool.annotations
         can = (
             "reads only"
@@ -352,14 +366,19 @@ def mcp_page() -> str:
             else "changes the record"
         )
         lines += [f"### {tool.name}", "", f"{' '.join(tool.description.split())} ({can})", ""]
-        arguments = tool.input_schema["properties"]
+        shown = tool.input_schema["properties"]
+        arguments = {**{name: item for name, item in shown.items() if name != "more"}}
+        moved = {name: item for name, item in whole.items() if name not in shown}
+        arguments |= moved
         if arguments:
             lines += ["| argument | value | default | meaning |", "|---|---|---|---|"]
         for name, schema in arguments.items():
             required = name in tool.input_schema.get("required", [])
-            default = "required" if required else f"`{json.dumps(schema.get('default'))}`"
-            lines.append(f"| `{name}` | {_values(schema)} | {default} | {schema['description']} |")
+            default = f"`{json.dumps(schema['default'])}`" if "default" in schema else "required" * required
+            mark = ", in `more`" if name in moved else ""
+            lines.append(f"| `{name}`{mark} | {_values(schema)} | {default} | {schema['description']} |")
         lines += [""] * bool(arguments)
+        lines += [f"Answers {', '.join(f'`{key}`' for key in keys)}.", ""] * bool(keys)
     lines += ["## Resources", "", "| resource | is | holds |", "|---|---|---|"]
     lines += [f"| `{item.uri}` | {item.mime_type} | {item.description} |" for item in resources]
     lines += [f"| `{item.uri_template}` | {item.mime_type} | {item.description} |" for item in templates]

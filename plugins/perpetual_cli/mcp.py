@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
 from perpetual import Lab
-from perpetual.api import CliContext, PersonOption, json_option, pass_cli
+from perpetual.api import CliContext, PersonOption, UsageError, json_option, pass_cli
 
 __all__ = ["mcp"]
 
@@ -24,9 +26,17 @@ __all__ = ["mcp"]
     help="Let the client approve experiments, by a token of `approve --token`. [PERPETUAL_APPROVE_TOKEN]",
 )
 @click.option("--http", metavar="HOST:PORT", help="Listen there instead of standard input and output.")
+@click.option(
+    "--tools", type=click.Choice(["all", "core"]), default="all", envvar="PERPETUAL_MCP_TOOLS",
+    help="core: the few that a campaign needs, for models with a small window. [PERPETUAL_MCP_TOOLS]",
+)  # fmt: skip
+@click.option(
+    "--state/--no-state", default=True, envvar="PERPETUAL_MCP_STATE",
+    help="Whether the instructions hold the state; not where a hook brings it. [PERPETUAL_MCP_STATE]",
+)  # fmt: skip
 @json_option
 @pass_cli
-def mcp(cli: CliContext, allow_approve: bool, http: str | None) -> None:
+def mcp(cli: CliContext, allow_approve: bool, http: str | None, tools: str, state: bool) -> None:
     """Serve the lab to an agent over the Model Context Protocol, until the agent leaves."""
     token, cli.approve_token = cli.approve_token, None
     # A client waits for the first answer, and what is imported until then is kept: collecting it over and over in
@@ -49,7 +59,13 @@ def mcp(cli: CliContext, allow_approve: bool, http: str | None) -> None:
     def open_lab(actor: str) -> Lab:
         return Lab.open(root, actor=actor, safe=safe)
 
-    server.serve(open_lab, allow_approve=allow_approve, http=http)
+    # Named only where they were chosen: a server of another distribution may be older than they are.
+    chosen: dict[str, Any] = {**({} if tools == "all" else {"tools": tools}), **({} if state else {"state": False})}
+    known = inspect.signature(server.serve).parameters
+    if "tools" in chosen and "tools" not in known:
+        raise UsageError("the chosen MCP server offers all its tools at once", hint="perpetual config get mcp")
+    chosen = {name: value for name, value in chosen.items() if name in known}
+    server.serve(open_lab, allow_approve=allow_approve, http=http, **chosen)
 
 
 @contextmanager

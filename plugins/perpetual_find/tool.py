@@ -47,11 +47,11 @@ def build(options: Mapping[str, object]) -> Callable[..., FoundAnswer]:
 def _find(
     lab: Lab,
     text: Annotated[str, 'Words to look for; "a phrase" as it is; -word leaves records with it out.'],
-    kind: Annotated[str | None, "Only hypothesis, experiment, run, note, evidence or event."] = None,
-    tag: Annotated[str | None, "Only records with this tag."] = None,
+    kind: Annotated[str | None, "hypothesis, experiment, run, note, evidence or event."] = None,
+    tag: Annotated[str | None, "Only with this tag."] = None,
     logs: Annotated[bool, "Instead: the output of ended runs; the title is file:line."] = False,
-    limit: Annotated[int, "Items of a page, at most 20."] = 10,
-    cursor: Annotated[str | None, "The next_cursor of the page before."] = None,
+    limit: Annotated[int, "At most 20."] = 10,
+    cursor: Annotated[str | None, "Of the page before."] = None,
 ) -> FoundAnswer:
     from perpetual_find.search import find
 

@@ -21,13 +21,21 @@ if TYPE_CHECKING:
     from perpetual.api import Experiment, Hypothesis
     from perpetual.documents.changes import ExperimentChanges
 
-__all__ = ["perpetual_edit", "perpetual_undo"]
+__all__ = ["MORE_OF_EDIT", "SAID_OF_EDIT", "perpetual_edit", "perpetual_undo"]
 
 Amount = float | str  # a number, or text with a unit
 N = TypeVar("N", int, float)
 _OF_HYPOTHESES = frozenset({"statement", "metric", "direction", "mde", "baseline", "tags"})
 _PARTS = ("design", "resources", "prediction")  # objects of a record, whose fields are edited by their own names
 _FOLLOWS = frozenset({"status", "score", "cautions", "spec_hash", "approved_by"})  # from what was edited
+
+
+# Arguments that stand in no schema: they are given in `more`, or by their own names as ever.
+MORE_OF_EDIT = (
+    "title", "tags", "priority", "env", "cwd", "direction", "mde", "baseline", "claim", "noise", "tau", "no_output",
+    "gpus", "gpu_memory", "cpus", "memory",
+)  # fmt: skip
+SAID_OF_EDIT = f"Further fields: {', '.join(MORE_OF_EDIT)}."
 
 
 def perpetual_edit(
@@ -125,7 +133,7 @@ def _shown(value: object) -> str:
 
 def perpetual_undo(
     lab: Lab,
-    seq: Annotated[int | None, "Only the deed of this event, from `seqs` of a dry run: safe to repeat."] = None,
+    seq: Annotated[int | None, "Only the deed of this event, from `seqs` of a dry run."] = None,
     dry_run: Annotated[bool, "Say what would be taken back, and write nothing."] = False,
 ) -> Answer:
     """Take back your own last deed, e.g. a proposal or an edit; again, the one before. Evidence and runs stay."""

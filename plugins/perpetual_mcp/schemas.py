@@ -27,6 +27,7 @@ __all__ = [
     "MemoryAnswer",
     "RunsAnswer",
     "ScanAnswer",
+    "ShowAnswer",
     "StatusAnswer",
     "UndoAnswer",
     "WaitAnswer",
@@ -478,6 +479,14 @@ class ShownNote(TypedDict):
     updated_at: str
     content: str
     price: Price | None
+
+
+class ShowAnswer(TypedDict):
+    """One record, or a page of a kind: the document of the tool of that kind."""
+
+    schema: str
+    untrusted: list[str]
+    truncated: bool
 
 
 class MemoryAnswer(TypedDict):

@@ -12,7 +12,7 @@ import inspect
 import json
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -24,10 +24,11 @@ from perpetual.api import PerpetualError, PluginError, UsageError
 from perpetual.toolkit.confined import explain
 from perpetual.toolkit.fence import fence, neutralise
 from perpetual.toolkit.untrusted import seal
-from perpetual_mcp import read_tools, revise_tools, schemas, wait_tools, write_tools
+from perpetual_mcp import read_tools, revise_tools, schemas, show_tool, wait_tools, write_tools
 from perpetual_mcp.answer_cache import Standing
 from perpetual_mcp.bounds import MOST_TOKENS, Answer, fit, plain, refusal, weight
 from perpetual_mcp.call_context import CallContext, context_name, current
+from perpetual_mcp.compact import MORE, answer_schema, argument_schema
 from perpetual_mcp.sessions import Labs
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from mcp_types import CallToolRequestParams, CallToolResult
     from pydantic import ValidationError
 
-__all__ = ["APPROVE", "TOOLS", "Tool", "add_tools", "without_lab"]
+__all__ = ["APPROVE", "TOOLS", "Tool", "add_tools", "whole_schemas", "without_lab"]
 
 _SDK_REFUSALS = "Error executing tool "
 _MOST_WRONG = 4  # arguments that one refusal names
@@ -54,6 +55,9 @@ class Tool:
     destroys: bool = False  # it may end what cannot be brought back
     repeatable: bool = False  # the second call changes nothing more
     follows: bool = False  # its answer follows from the record, the configuration and its arguments alone
+    is_core: bool = False  # it is offered by `perpetual mcp --tools core` too
+    moved: tuple[str, ...] = ()  # arguments that are given in `more`, or by name, and stand in no schema
+    more: str = ""  # what the schema says of `more`
 
     @property
     def name(self) -> str:
@@ -62,42 +66,45 @@ class Tool:
 
 
 TOOLS = (
-    Tool(
-        read_tools.perpetual_status, "Research status", schemas.StatusAnswer, reads=True, repeatable=True, follows=True
-    ),
+    Tool(read_tools.perpetual_status, "Research status", schemas.StatusAnswer, reads=True, repeatable=True,
+         follows=True, is_core=True),
     Tool(read_tools.perpetual_brief, "Brief", schemas.BriefAnswer, reads=True, repeatable=True, follows=True),
-    Tool(write_tools.perpetual_hypotheses, "Hypotheses", schemas.HypothesesAnswer),
+    Tool(show_tool.perpetual_show, "Show", schemas.ShowAnswer, reads=True, repeatable=True),
+    Tool(write_tools.perpetual_hypotheses, "Hypotheses", schemas.HypothesesAnswer, is_core=True,
+         moved=write_tools.MORE_OF_HYPOTHESES, more=write_tools.SAID_OF_HYPOTHESES),
     Tool(read_tools.perpetual_experiments, "Experiments", schemas.ExperimentsAnswer, reads=True, repeatable=True),
-    Tool(write_tools.perpetual_propose, "Propose an experiment", schemas.ExperimentsAnswer),
-    Tool(revise_tools.perpetual_edit, "Edit", schemas.EditAnswer),
+    Tool(write_tools.perpetual_propose, "Propose an experiment", schemas.ExperimentsAnswer, is_core=True,
+         moved=write_tools.MORE_OF_PROPOSE, more=write_tools.SAID_OF_PROPOSE),
+    Tool(revise_tools.perpetual_edit, "Edit", schemas.EditAnswer, moved=revise_tools.MORE_OF_EDIT,
+         more=revise_tools.SAID_OF_EDIT),
     Tool(revise_tools.perpetual_undo, "Undo", schemas.UndoAnswer),
-    Tool(write_tools.perpetual_run, "Run an approved experiment", schemas.RunsAnswer),
+    Tool(write_tools.perpetual_run, "Run an approved experiment", schemas.RunsAnswer, is_core=True),
     Tool(read_tools.perpetual_runs, "Runs", schemas.RunsAnswer, reads=True, repeatable=True),
     Tool(read_tools.perpetual_logs, "Output of a run", schemas.LogsAnswer, reads=True, repeatable=True),
     Tool(write_tools.perpetual_kill, "End a run", schemas.RunsAnswer, destroys=True, repeatable=True),
-    Tool(wait_tools.perpetual_wait, "Wait for runs", schemas.WaitAnswer, repeatable=True),
+    Tool(wait_tools.perpetual_wait, "Wait for runs", schemas.WaitAnswer, repeatable=True, is_core=True),
     Tool(wait_tools.perpetual_scan, "News", schemas.ScanAnswer, repeatable=True),
     Tool(write_tools.perpetual_evidence, "Evidence", schemas.EvidenceAnswer),
-    Tool(write_tools.perpetual_memory, "Notes", schemas.MemoryAnswer),
+    Tool(write_tools.perpetual_memory, "Notes", schemas.MemoryAnswer, is_core=True),
     Tool(read_tools.perpetual_budget, "Budget", schemas.BudgetAnswer, reads=True, repeatable=True, follows=True),
-)
+)  # fmt: skip
 APPROVE = Tool(write_tools.perpetual_approve, "Approve experiments", schemas.ExperimentsAnswer, repeatable=True)
 
 
-def add_tools(server: MCPServer[object], labs: Labs, *, allow_approve: bool) -> None:
-    """Adds the tools of this server and those of plugins.
+def add_tools(server: MCPServer[object], labs: Labs, *, allow_approve: bool, core: bool = False) -> None:
+    """Adds the tools of this server and those of plugins, or only the few of this server that a campaign needs.
 
     A plugin's tool that cannot be built is named on standard error, and the others serve.
     """
     from mcp_types import CallToolRequestParams
 
     calls = _Calls(server, labs)
-    for tool in (*TOOLS, *([APPROVE] if allow_approve else [])):
+    for tool in (*(tool for tool in TOOLS if tool.is_core or not core), *([APPROVE] if allow_approve else [])):
         _add(server, tool)
         calls.own[tool.name] = tool
         calls.know(tool.name, tool.function)
     lab = labs.lab()
-    for offer in lab.registry.serving("mcp_tool"):
+    for offer in () if core else lab.registry.serving("mcp_tool"):
         provider = offer.provider
         try:
             if offer.name != provider.name or provider.name in calls.arguments or provider.name == APPROVE.name:
@@ -187,17 +194,18 @@ class _Calls:
         if found is None:
             raise UsageError(f"there is no tool {plain(name)!r}", hint=f"there is {', '.join(sorted(self.arguments))}")
         known = self.arguments[name]
+        if name in self.own and self.own[name].moved:
+            given = _flat(name, given, known)
         given = _spoken(given, known)
         hint = f"it has {', '.join(sorted(known)) or 'none'}"
-        if not given.keys() <= known:
-            stray = min(given.keys() - known)
-            near = get_close_matches(stray, sorted(known), n=3, cutoff=0.5)
-            meant = f"did you mean {', '.join(near)}? " if near else ""
-            raise UsageError(f"{name} has no argument {plain(stray)!r}", hint=meant + hint)
+        _refuse_strays(name, given, known)
         try:
             return found.fn_metadata.validate_arguments(given)
         except ValidationError as problem:
-            raise UsageError(f"{name}: {_wrong(problem)}", hint=hint) from problem
+            fields = found.fn_metadata.arg_model.model_fields
+            wrong = dict.fromkeys(str(error["loc"][0]) for error in problem.errors() if error["loc"])
+            said = [f"{plain(key)}: {fields[key].description}" for key in wrong if key in fields][:_MOST_WRONG]
+            raise UsageError(f"{name}: {_wrong(problem)}", hint=" ".join(said) or hint) from problem
 
     def _done(self, tool: Tool, arguments: dict[str, object], asked: tuple[str, ...] | None) -> object:
         """Returns what a tool of this server answers, cached if it stays valid; blocks."""
@@ -212,6 +220,39 @@ class _Calls:
         if not result.is_error:
             self._standing.keep(asked, lab, state, result.model_dump(by_alias=True, mode="json", exclude_none=True))
         return result
+
+
+def _refuse_strays(name: str, given: Mapping[str, object], known: frozenset[str]) -> None:
+    """Raises UsageError for an argument that a tool does not have, with the nearest names that it has."""
+    if given.keys() <= known:
+        return
+    stray = min(given.keys() - known)
+    near = get_close_matches(stray, sorted(known), n=3, cutoff=0.5)
+    meant = f"did you mean {', '.join(near)}? " if near else ""
+    hint = f"{meant}it has {', '.join(sorted(known)) or 'none'}"
+    raise UsageError(f"{name} has no argument {plain(stray)!r}", hint=hint)
+
+
+def _flat(name: str, given: dict[str, object], known: frozenset[str]) -> dict[str, object]:
+    """Returns the arguments with those of `more` among them.
+
+    Raises:
+        UsageError: where `more` is no object, or has a key that is no argument or is given beside it too.
+    """
+    if MORE not in given:
+        return given
+    more, rest = given[MORE], {key: value for key, value in given.items() if key != MORE}
+    if more is None:
+        return rest
+    if isinstance(more, str):  # as some models write an object
+        more = _loaded(more)
+    if not isinstance(more, dict):
+        raise UsageError(f"{name}: {MORE} is an object of further arguments", hint='more={"priority": 2}')
+    more = _spoken(more, known)
+    _refuse_strays(name, more, known)
+    if twice := sorted(more.keys() & rest.keys()):
+        raise UsageError(f"{name}: {', '.join(twice)} stands in {MORE} and beside it", hint="give it once")
+    return {**rest, **more}
 
 
 _OTHER_NAMES = {"statement": "text"}
@@ -263,13 +304,35 @@ def _add(server: MCPServer[object], tool: Tool) -> None:
         without_lab(tool.name, tool.function, _never, Annotated[CallToolResult, tool.shape]),
         title=tool.title,
         annotations=ToolAnnotations(
-            title=tool.title,
             read_only_hint=tool.reads,
             destructive_hint=tool.destroys,
             idempotent_hint=tool.repeatable,
             open_world_hint=False,
         ),
     )
+    _shorten(server, tool.name, tool.moved, tool.more)
+
+
+def _shorten(server: MCPServer[object], name: str, moved: Sequence[str] = (), more: str = "") -> None:
+    """Puts short schemas in the place of those that the SDK has made of a tool; what it validates by is its own."""
+    made = server._tool_manager.get_tool(name)
+    assert made is not None  # it was added just now
+    made.parameters = argument_schema(made.parameters, moved, more)
+    answers = made.fn_metadata.output_schema
+    if answers is not None:
+        made.fn_metadata.output_schema = answer_schema(answers)
+
+
+def whole_schemas(server: MCPServer[object], name: str) -> tuple[dict[str, dict[str, object]], list[str]]:
+    """Returns the schema of every argument of a tool, those of `more` included, and the keys that its answer has."""
+    from pydantic import TypeAdapter
+
+    made = server._tool_manager.get_tool(name)
+    assert made is not None  # the caller has its name from the list
+    found = argument_schema(made.fn_metadata.arg_model.model_json_schema(by_alias=True))
+    answer = made.fn_metadata.output_model
+    keys = [] if answer is None else [*TypeAdapter(answer).json_schema().get("properties", {})]
+    return cast("dict[str, dict[str, object]]", found["properties"]), keys
 
 
 def _add_offered(
@@ -308,7 +371,6 @@ def _add_offered(
         title=title,
         description=inspect.getdoc(function) or summary or None,
         annotations=ToolAnnotations(
-            title=title,
             # What a plugin does not say is what the protocol takes for granted: the worst.
             read_only_hint=bool(reads),
             destructive_hint=bool(getattr(function, "destroys", not reads)),
@@ -316,10 +378,7 @@ def _add_offered(
             open_world_hint=bool(getattr(function, "open_world", not is_bundled)),
         ),
     )
-    made = server._tool_manager.get_tool(name)
-    answers = made.fn_metadata.output_schema if made is not None else None
-    if answers is not None:  # what the server adds to every structured answer
-        answers.setdefault("properties", {})["untrusted"] = {"type": "array", "items": {"type": "string"}}
+    _shorten(server, name)
 
 
 def without_lab(

@@ -29,6 +29,10 @@ from perpetual_mcp.read_tools import (
 )
 
 __all__ = [
+    "MORE_OF_HYPOTHESES",
+    "MORE_OF_PROPOSE",
+    "SAID_OF_HYPOTHESES",
+    "SAID_OF_PROPOSE",
     "perpetual_approve",
     "perpetual_evidence",
     "perpetual_hypotheses",
@@ -38,12 +42,29 @@ __all__ = [
     "perpetual_run",
 ]
 
-Key = Annotated[str | None, "A second call with the same key answers what the first one made."]
+Key = Annotated[str | None, "The same key: made once."]
 Amount = float | str  # a number, or text with a unit
 
 
 def _text_of(amount: Amount) -> str:
     return amount if isinstance(amount, str) else repr(amount)
+
+
+# Arguments that stand in no schema: they are given in `more`, or by their own names as ever.
+MORE_OF_HYPOTHESES = ("params", "tags", "why", "idempotency_key")
+SAID_OF_HYPOTHESES = "Further arguments: params, tags, why, idempotency_key."
+MORE_OF_PROPOSE = (
+    "tau", "baseline_runs", "paired", "items", "guards", "stop_rule", "runs_of", "kind", "claim", "on_crash",
+    "confirmation", "underpowered", "changes", "extends", "rebaseline", "gpu_memory", "cpus", "memory", "nodes",
+    "scheduler", "engine", "isolate", "no_output", "wall", "priority", "after", "needs_artifacts", "group", "title",
+    "tags", "auto", "dry_run", "withdraw", "why", "idempotency_key",
+)  # fmt: skip
+SAID_OF_PROPOSE = (
+    'Further arguments, e.g. {"wall": "2h", "dry_run": true}; {"withdraw": "e3", "why": "..."} alone takes your own '
+    'proposal back, {"extends": "e1"} adds replicates. There is kind, claim, tau, baseline_runs, paired, items, '
+    "guards, stop_rule, runs_of, on_crash, confirmation, underpowered, changes, rebaseline, gpu_memory, cpus, memory, "
+    "nodes, scheduler, engine, isolate, no_output, priority, after, needs_artifacts, group, title, tags, auto."
+)
 
 
 _TAKES = {
@@ -70,26 +91,25 @@ def perpetual_hypotheses(
     id: Annotated[str | None, "show, update: the hypothesis, e.g. h1."] = None,
     text: Annotated[
         str | None,
-        "add: the claim, one that a number can contradict; update: the same in better words, before any evidence.",
+        "add: the claim, one that a number can contradict; update: the same in better words.",
     ] = None,
     prior: Annotated[
         float | None,
-        "add, and update before any evidence: how likely it is; 0.5 without a reason. An agent's is 0.25 to 0.75.",
+        "add, update: how likely it is; 0.5 without a reason; an agent's is 0.25 to 0.75.",
     ] = None,
     status: Annotated[
         str | None,
-        "list: only these. update: parked, or open again; what is supported or refuted the evidence decides, and by "
-        "hand only a person.",
+        "list: only these. update: parked, or open again; the evidence decides the others.",
     ] = None,
     confidence: Annotated[
         float | None,
-        "update: by hand, which counts as an opinion and decides nothing; it follows from the evidence otherwise.",
+        "update: your opinion, which decides nothing.",
     ] = None,
-    metric: Annotated[str | None, "add: what its experiments measure, by the name under which runs log it."] = None,
-    direction: Annotated[Literal["max", "min"] | None, "add: whether more or less of it is better."] = None,
-    mde: Annotated[float | None, "add: the smallest effect worth having, in the metric's units."] = None,
+    metric: Annotated[str | None, "add: what its experiments measure, as runs log it."] = None,
+    direction: Annotated[Literal["max", "min"] | None, "add: which way is better."] = None,
+    mde: Annotated[float | None, "add: the smallest effect worth having."] = None,
     baseline: Annotated[
-        float | str | None, "add: what it is compared with: a number that was measured, or an experiment's id."
+        float | str | None, "add: a measured number, or the id of the experiment that measures it."
     ] = None,
     params: Annotated[dict[str, list[object]] | None, 'add: values to try, {"lr": [0.1, 0.01]}.'] = None,
     tags: Annotated[list[str] | None, "add, update: words to find it by."] = None,
@@ -133,23 +153,21 @@ def perpetual_hypotheses(
 
 def perpetual_propose(
     lab: Lab,
-    hypothesis: Annotated[str | None, "The hypothesis that it tests, e.g. h1; without one it is a baseline."] = None,
-    config: Annotated[
-        dict[str, object] | None, "Part of the specification; the run reads it from $PERPETUAL_CONFIG."
-    ] = None,
+    hypothesis: Annotated[str | None, "What it tests, e.g. h1; without one it is a baseline."] = None,
+    config: Annotated[dict[str, object] | None, "The run reads it from the file $PERPETUAL_CONFIG."] = None,
     notes: Annotated[str, "What it is to show, for the approving person."] = "",
     command: Annotated[
         str | None,
-        "What runs, as typed in a shell without one: python train.py --lr 0.1. It takes its seed from $PERPETUAL_SEED.",
+        "What runs, without a shell: python train.py --lr 0.1. Its seed is in $PERPETUAL_SEED.",
     ] = None,
     metric: Annotated[
         str | None,
-        "What it measures; by default what its hypothesis predicts. The run logs it: perpetual.log(val_loss=2.1) in "
-        'Python, a line {"val_loss": 2.1} appended to the file $PERPETUAL_METRICS, or val_loss=2.1 printed.',
+        "What it measures, by default as its hypothesis. The run logs it by perpetual.log(val_loss=2.1), or prints "
+        "val_loss=2.1.",
     ] = None,
-    direction: Annotated[Literal["max", "min"] | None, "Whether more or less of the metric is better."] = None,
-    mde: Annotated[float | None, "The smallest effect worth having, in the metric's units."] = None,
-    noise: Annotated[float | None, "The standard deviation between seeds, if known."] = None,
+    direction: Annotated[Literal["max", "min"] | None, "Which way is better."] = None,
+    mde: Annotated[float | None, "The smallest effect worth having, in its units."] = None,
+    noise: Annotated[float | None, "The standard deviation between seeds, where known."] = None,
     tau: Annotated[float | None, "The standard deviation between implementations of the same idea."] = None,
     baseline: Annotated[float | str | None, "A number that was measured, or an experiment's id."] = None,
     baseline_runs: Annotated[int | None, "Runs that a number as baseline was measured with; of a rate, trials."] = None,
@@ -179,8 +197,8 @@ def perpetual_propose(
     ] = None,
     extends: Annotated[str | None, "More replicates of this experiment, whose own are used up."] = None,
     rebaseline: Annotated[str | None, "Instead of the above: this baseline anew, under the code of now."] = None,
-    replicates: Annotated[int, "How many seeds: 3 or more where the metric depends on the seed."] = 1,
-    cost: Annotated[Amount | None, "Expected run-hours of one replicate; or with a unit: 30m."] = None,
+    replicates: Annotated[int, "How many seeds: 3 or more where the metric depends on them."] = 1,
+    cost: Annotated[Amount | None, "Expected run-hours of one replicate; or 30m."] = None,
     gpus: Annotated[int, "GPUs of one run."] = 0,
     gpu_memory: Annotated[Amount | None, "Bytes of one GPU; or with a unit: 24GiB."] = None,
     cpus: Annotated[int | None, "CPUs that a run keeps busy."] = None,
@@ -304,11 +322,9 @@ def perpetual_approve(lab: Lab, ids: Annotated[list[str], "The experiments, e.g.
 def perpetual_run(
     lab: Lab,
     experiment: Annotated[str, "The approved experiment, e.g. e2."],
-    command: Annotated[str | None, "Only the approved one, to be sure; another is refused."] = None,
-    every: Annotated[bool, "Every missing replicate, as far as the budget holds them."] = False,
-    retry: Annotated[
-        str | None, "Instead of a new replicate: this run of it again, e.g. r4, which ended without a result."
-    ] = None,
+    command: Annotated[str | None, "The approved one, to be sure."] = None,
+    every: Annotated[bool, "Every missing replicate that the budget holds."] = False,
+    retry: Annotated[str | None, "Instead: this failed run again, e.g. r4."] = None,
     gpus: Annotated[list[int] | None, "Use these GPUs, by index."] = None,
     idempotency_key: Key = None,
 ) -> Answer:
@@ -329,7 +345,7 @@ def perpetual_run(
 def perpetual_kill(
     lab: Lab,
     run: Annotated[str, "The run, e.g. r4."],
-    grace: Annotated[Amount | None, "Seconds between TERM and KILL; or with a unit: 30s."] = None,
+    grace: Annotated[Amount | None, "Seconds between TERM and KILL, or 30s."] = None,
 ) -> Answer:
     """End a run with all its processes, and record it."""
     ended = lab.runs.kill(run, grace_s=None if grace is None else seconds_of(_text_of(grace), "grace"))
@@ -352,18 +368,16 @@ def perpetual_evidence(
     lab: Lab,
     action: Annotated[Literal["list", "add", "retract"], "What to do."] = "list",
     hypothesis: Annotated[str | None, "list: only its rows; add: the hypothesis, e.g. h1."] = None,
-    id: Annotated[
-        str | None, "retract: the row of an opinion, e.g. v3; what was measured is taken back by a person."
-    ] = None,
+    id: Annotated[str | None, "retract: the row of an opinion, e.g. v3."] = None,
     verdict: Annotated[Literal["supports", "refutes", "inconclusive"] | None, "add: what you hold."] = None,
-    strength: Annotated[float, "add: how strongly, 0 to 1; an opinion can never decide by itself."] = 1.0,
-    why: Annotated[str | None, "add, retract: the reason, kept in the row."] = None,
-    run: Annotated[str | None, "add: the run that the opinion is about."] = None,
+    strength: Annotated[float, "add: how strongly, 0 to 1."] = 1.0,
+    why: Annotated[str | None, "add, retract: the reason."] = None,
+    run: Annotated[str | None, "add: the run that it is about."] = None,
     limit: Limit = None,
     cursor: Cursor = None,
     idempotency_key: Key = None,
 ) -> Answer:
-    """The ledger that every confidence is folded from: list its rows, add an opinion, take a row back with a reason."""
+    """The ledger behind every confidence: list its rows, add an opinion, which decides nothing, or retract it."""
     if action == "list":
         return list_evidence(lab, hypothesis, limit, cursor)
     if action == "add":
@@ -394,13 +408,13 @@ def perpetual_evidence(
 def perpetual_memory(
     lab: Lab,
     action: Annotated[Literal["list", "show", "write", "search", "history"], "What to do."] = "list",
-    file: Annotated[str | None, "The note's path, e.g. notes/warmup.md; list: a folder."] = None,
+    file: Annotated[str | None, "The path, e.g. notes/warmup.md; list: a folder."] = None,
     content: Annotated[str | None, "write: the whole text of the note."] = None,
-    message: Annotated[str | None, "write: why, kept as the message of its commit."] = None,
-    type: Annotated[str | None, "write: note, episodic_case, ...; else its front matter's."] = None,
+    message: Annotated[str | None, "write: why."] = None,
+    type: Annotated[str | None, "write: note, episodic_case, ..."] = None,
     query: Annotated[str | None, "search: words that the note holds."] = None,
-    status: Annotated[str | None, "list: candidate, quarantined, promoted, rejected or expired."] = None,
-    by: Annotated[Literal["time", "worth"], "list: oldest first, or by measured price, the surest first."] = "time",
+    status: Annotated[str | None, "list: candidate, promoted, ..."] = None,
+    by: Annotated[Literal["time", "worth"], "list: by time, or by measured price."] = "time",
     limit: Limit = None,
     cursor: Cursor = None,
     idempotency_key: Key = None,

@@ -90,8 +90,8 @@ def _list(
 def _ask(
     lab: Lab,
     action: Annotated[Literal["plan", "ask"], "plan: the worst case alone, nothing is recorded."] = "plan",
-    good: Annotated[str | None, "When scores were good: a time, seq:120, a commit; else the first promotion."] = None,
-    bad: Annotated[str | None, "The same of when they are bad; else now."] = None,
+    good: Annotated[str | None, "When scores were good: a time, seq:120, a commit."] = None,
+    bad: Annotated[str | None, "When they are bad; else now."] = None,
 ) -> BisectionAnswer:
     """Asks for a search for the change of a note after which replay scores fell; a person starts its runs."""
     from perpetual_replay.actions import bisect, plan_of_bisection

@@ -82,16 +82,14 @@ def build(options: Mapping[str, object]) -> Callable[..., QueryAnswer]:
 
 def _query(
     lab: Lab,
-    sort: Annotated[
-        str | None, "A metric (best first by its direction), a parameter or a field; -KEY turns it round."
-    ] = None,
+    sort: Annotated[str | None, "A metric (best first), a parameter or a field; -KEY turns it round."] = None,
     where: Annotated[str | None, "As in: lr<0.1 and (opt=adam or tag=wide) and val_acc>=0.9"] = None,
-    columns: Annotated[list[str] | None, "Metrics and parameters to show; by default those that differ."] = None,
-    tag: Annotated[str | None, "Only those with this tag."] = None,
-    status: Annotated[str | None, "Only these: proposed, approved, active, complete, analysed, ..."] = None,
-    hypothesis: Annotated[str | None, "Only those that test this hypothesis, e.g. h1."] = None,
-    since: Annotated[str | None, "Proposed since a time (ISO 8601, UTC), or so long ago: 12h, 7d."] = None,
-    limit: Annotated[int, "How many rows, up to 100."] = _ROWS,
+    columns: Annotated[list[str] | None, "Metrics and parameters; by default those that differ."] = None,
+    tag: Annotated[str | None, "Only with this tag."] = None,
+    status: Annotated[str | None, "proposed, approved, ..., analysed."] = None,
+    hypothesis: Annotated[str | None, "Only its, e.g. h1."] = None,
+    since: Annotated[str | None, "Proposed since a time (ISO 8601, UTC), or 12h, 7d ago."] = None,
+    limit: Annotated[int, "At most 100."] = _ROWS,
 ) -> QueryAnswer:
     """Shows experiments in order, with mean, sd and n of their metrics, parameters and effect. Evidence decides.
 

@@ -37,7 +37,7 @@ def build(options: Mapping[str, object]) -> Callable[..., ReportAnswer]:
 def _report(
     lab: Lab,
     format: Annotated[Literal["md"], "Markdown."] = "md",
-    cursor: Annotated[str | None, "The next_cursor of the part before."] = None,
+    cursor: Annotated[str | None, "Of the part before."] = None,
 ) -> ReportAnswer:
     from perpetual_report.document import render
 

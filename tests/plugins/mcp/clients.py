@@ -54,14 +54,17 @@ def talk(
     deed: Callable[[Client], Awaitable[Any]],
     *,
     allow_approve: bool = False,
+    tools: str = "all",
+    state: bool = True,
     **options: Any,
 ) -> Any:
     """What the deed answers, done with a client of a server that runs in this process."""
     labs = Labs(open_lab)
 
     async def conversation() -> Any:
+        server = make_server(labs, allow_approve=allow_approve, tools=tools, state=state)
         options.setdefault("client_info", Implementation(name="c", version="1"))
-        async with Client(make_server(labs, allow_approve=allow_approve), **options) as client:
+        async with Client(server, **options) as client:
             return await deed(client)
 
     try:

@@ -146,14 +146,3 @@ def test_an_undo_of_a_named_deed_is_done_once(place: Path, store: str) -> None:
         assert refused["message"].startswith("your last deed is the hypothesis h2 (seq ")
     with Lab.open(place) as lab:
         assert not lab.hypotheses.get("h2").archived
-
-
-def test_the_list_of_tools_stays_short(project: Path) -> None:
-    """Every client sends it with each conversation: what it costs in tokens is looked at before it grows."""
-
-    async def deed(client: Client) -> Any:
-        return (await client.list_tools()).tools
-
-    said = {tool.name: tool.description + json.dumps(tool.input_schema) for tool in talk(opener(project), deed)}
-    assert sum(map(tokens_of, said.values())) <= 8600
-    assert tokens_of(said["perpetual_edit"]) + tokens_of(said["perpetual_undo"]) <= 1200

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 import anyio
 import pytest
 from jsonschema import Draft202012Validator
 from mcp.client.client import Client
 from mcp_types import CallToolResult
+from pydantic import TypeAdapter
 
 from perpetual import Lab
 from perpetual.brief import tokens_of
 from perpetual.documents import status as documents
 from perpetual.lab.ledger.hypotheses import AGENTS_PRIORS
 from perpetual_mcp import schemas
+from perpetual_mcp.tools import TOOLS
 from tests.plugins.mcp.clients import error_of, opener, talk, text_of
 
 SIX = {
@@ -31,7 +33,7 @@ READERS = {
     "perpetual_status", "perpetual_brief", "perpetual_experiments", "perpetual_runs", "perpetual_logs",
     "perpetual_budget", "perpetual_curves", "perpetual_find", "perpetual_query", "perpetual_report",
     "perpetual_bisections", "perpetual_campaigns", "perpetual_digest", "perpetual_thoughts",
-    "perpetual_rights",
+    "perpetual_rights", "perpetual_show",
 }  # fmt: skip
 OTHERS = {"perpetual_run", "perpetual_kill", "perpetual_wait", "perpetual_evidence", "perpetual_edit", "perpetual_undo",
           "perpetual_memory_block", "perpetual_replay", "perpetual_bisect"}  # fmt: skip
@@ -89,12 +91,14 @@ def test_a_campaign_over_the_tools_alone(project: Path) -> None:
     """What a person does besides is one approval."""
 
     async def deed(client: Client) -> None:
-        schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+        schemas = {tool.name: TypeAdapter(cast("Any", tool.shape)).json_schema() for tool in TOOLS}
+        offered = {tool.name: tool.output_schema or {} for tool in (await client.list_tools()).tools}
+        schemas = {**offered, **schemas}
 
         async def call(name: str, **arguments: Any) -> Any:
             result = await client.call_tool(name, arguments)
             assert not result.is_error, text_of(result)
-            Draft202012Validator(schemas[name] or {}).validate(result.structured_content)
+            Draft202012Validator(schemas[name]).validate(result.structured_content)
             assert size_of(result) <= 2000, name
             return result.structured_content
 
@@ -284,6 +288,7 @@ def test_no_tool_starts_an_unapproved_experiment(filled: Path) -> None:
                     given = {key: value for key, value in tempting.items() if key in known}
                     given |= {key: whom for key in ("id", "experiment", "run") if key in known}
                     given |= {"action": action} if action else {}
+                    given |= {"auto": 3, "why": "x"} if tool.name == "perpetual_propose" else {}  # not in its schema
                     await client.call_tool(tool.name, given)
                     given.pop("command", None)
                     await client.call_tool(tool.name, given)
@@ -293,7 +298,7 @@ def test_no_tool_starts_an_unapproved_experiment(filled: Path) -> None:
         assert error_of(approve)["code"] == "usage"  # there is no such tool
         return [tool.name for tool in tools]
 
-    assert len(talk(opener(filled), deed)) == 28
+    assert len(talk(opener(filled), deed)) == 29
     with Lab.open(filled) as lab:
         assert {lab.experiments.get(id).status for id in ("e2", "e3")} == {"proposed"}
         assert not [run for run in lab.runs.list().items if run.experiment_id != "e1"]
@@ -528,7 +533,7 @@ def test_a_wrong_argument_is_refused_in_our_words(project: Path) -> None:
 
     detail, missing, several, unknown = talk(opener(project), deed)
     assert detail["message"] == "perpetual_status: detail: input should be 'low' or 'full', not 3"
-    assert detail["hint"] == "it has detail"
+    assert detail["hint"] == "detail: How much: about 2000 or 8000 tokens."
     assert missing["message"] == "perpetual_run: experiment: field required"
     for name in ("replicates", "gpus", "command"):
         assert f"{name}: " in several["message"]

@@ -346,7 +346,7 @@ def test_a_plugin_s_tool_is_given_the_context_and_may_be_a_coroutine(with_tools:
     tools, first, second, refused, stray = talk(with_tools, deed, client_info=Implementation(name="c", version="1"))
     assert [*tools["acme_patient"].input_schema["properties"]] == ["place"]
     notes = tools["acme_patient"].annotations
-    assert (notes.title, notes.read_only_hint, notes.destructive_hint) == ("Patience", True, False)
+    assert (tools["acme_patient"].title, notes.read_only_hint, notes.destructive_hint) == ("Patience", True, False)
     assert (notes.idempotent_hint, notes.open_world_hint) == (True, True)
     assert tools["acme_asleep"].description == "Waits without a thread."
     assert (tools["acme_asleep"].title, tools["acme_asleep"].annotations.destructive_hint) == ("Acme asleep", True)
