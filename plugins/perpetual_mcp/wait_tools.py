@@ -30,6 +30,8 @@ Amount = float | str  # a number, or text with a unit
 MOST_WAIT = "PERPETUAL_MCP_MAX_WAIT"  # what this client allows of a call, e.g. 55s
 _SCAN_WAIT_S = 20.0  # the most of `scan`, whose clients may give a call up after half a minute
 _UNHEARD_S = 25.0  # the most of a wait whose client takes no progress: it is likely to give up after half a minute
+# The most of clients whose own limit progress does not move, as they are configured without that variable.
+_KNOWN_S = {"codex": 110.0, "gemini": 550.0}
 _LONGEST_S = 86_400.0
 PROGRESS_S = 5.0  # between two notifications
 _MOST_ENDED = 20
@@ -95,7 +97,7 @@ def perpetual_wait(
     timeout_s = seconds_of(_text_of(timeout), "timeout")
     if timeout_s > _LONGEST_S:
         raise UsageError(f"timeout is at most {_LONGEST_S:g} s, not {timeout_s:g}", hint="call again: the runs go on")
-    watch = _Watch(lab, context, ids, _base(context, since, lab.feed.last()), min(timeout_s, _allowed_s(context)))
+    watch = _Watch(lab, context, ids, _base(context, since, lab.feed.last()), min(timeout_s, _allowed_s(lab.actor, context)))
     watch.run()
     news, now = news_since(lab, watch.base), live_now(lab)
     ended, going = watch.ended(), [run for run in watch.runs() if run.status in LIVE]
@@ -249,11 +251,14 @@ def _base(context: ToolContext, since: int | None, last: int) -> int:
     return since if since is not None else min(heard, last) if heard is not None else last
 
 
-def _allowed_s(context: ToolContext) -> float:
+def _allowed_s(actor: str, context: ToolContext) -> float:
     """Returns how long a call of this client may last."""
     given = os.environ.get(MOST_WAIT)
     if given:
         return seconds_of(given, MOST_WAIT)
+    known = [most for name, most in _KNOWN_S.items() if actor.startswith(f"mcp:{name}")]
+    if known:
+        return known[0]
     return _LONGEST_S if not isinstance(context, CallContext) or context.is_heard else _UNHEARD_S
 
 

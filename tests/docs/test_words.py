@@ -73,7 +73,14 @@ def test_docstrings_begin_with_a_verb() -> None:
     # Tools and prompts of the MCP server carry what an agent reads: instructions, in the imperative.
     instructions = {
         ROOT / "plugins" / "perpetual_mcp" / name
-        for name in ("write_tools.py", "read_tools.py", "revise_tools.py", "wait_tools.py", "show_tool.py", "prompts.py")
+        for name in (
+            "write_tools.py",
+            "read_tools.py",
+            "revise_tools.py",
+            "wait_tools.py",
+            "show_tool.py",
+            "prompts.py",
+        )
     }
     found = {
         str(path.relative_to(ROOT)): [*_without_verb(path.read_text("utf-8"), is_suite="testing" in path.parts)]

@@ -35,6 +35,7 @@ PACKAGES = ROOT / "tests" / "fixtures" / "harness_clients"
 OUTSIDE = dict(os.environ)  # before a test clears it: npm needs the user's own configuration
 STATEMENT = "Warm-up over 500 steps lowers validation loss"
 MARK = "a marked dead end 7Q4"
+STATE = "# The state of the research"
 LIMIT_S = 300.0
 # The agents' own programs: the packages' links to them are made by install scripts, which are not run.
 NATIVE = {
@@ -221,6 +222,7 @@ def test_claude_code_works_in_the_lab(claude: Bench) -> None:
     first = claude.check_effect(done)
     (brief,) = [text[:1000] for text in first.split("hook additional context: ")[1:]]  # of one hook, once
     assert MARK in brief
+    assert first.count(STATE) == 1  # the hook's: the server's instructions leave it out
     end = events[-1]
     assert (end["is_error"], end["permission_denials"]) == (False, [])
 
@@ -278,6 +280,7 @@ def test_codex_works_in_the_lab(codex: Bench) -> None:
     first = codex.check_effect(done)
     briefs = [item for item in codex.model.turns()[0].body["input"] if item.get("role") == "developer"]
     assert len([item for item in briefs if MARK in json.dumps(item)]) == 1  # the hook's
+    assert first.count(STATE) == 1
     events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     calls = [event["item"] for event in events if event["type"] == "item.completed"]
     assert [(c["tool"], c["status"]) for c in calls if c["type"] == "mcp_tool_call"] == [
@@ -346,6 +349,7 @@ def test_opencode_works_in_the_lab(opencode: Bench) -> None:
     assert "Falling back" not in done.stderr
     first = opencode.check_effect(done)
     assert MARK in first.partition("from `perpetual brief`")[2][:1000]  # the plugin's
+    assert first.count(STATE) == 1
     events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert not [event for event in events if event["type"] == "error"]
     assert [event["part"]["state"]["status"] for event in events if event["type"] == "tool_use"] == ["completed"]

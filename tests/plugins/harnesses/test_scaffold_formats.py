@@ -23,7 +23,8 @@ from tests.plugins.harnesses.helpers import folder as _folder
 from tests.plugins.harnesses.helpers import snapshot as _snapshot
 
 _SHARED = Registry()
-ENTRY = {"type": "local", "command": ["perpetual", "mcp"], "enabled": True, "timeout": 30000}
+ENTRY = {"type": "local", "command": ["perpetual", "mcp"], "enabled": True, "timeout": 30000,
+         "environment": {"PERPETUAL_MCP_STATE": "0"}}  # fmt: skip
 DEEDS = ("auto", "stop", "report", "catchup")
 
 
@@ -210,7 +211,7 @@ def test_dry_run_shows_toml_as_a_diff(config: Config) -> None:
     assert diff.splitlines()[:5] == [
         "--- .codex/config.toml",
         "+++ .codex/config.toml",
-        "@@ -1 +1,10 @@",
+        "@@ -1 +1,11 @@",
         ' model = "x"',
         "+",
     ]

@@ -65,8 +65,20 @@ def test_agents_wait_for_the_server() -> None:
     codex = entries["codex"]
     assert (codex["required"], codex["startup_timeout_sec"]) == (True, 30)
     assert codex["default_tools_approval_mode"] == "approve"
+    assert codex["tool_timeout_sec"] > 3600  # a wait of an hour is one call
     # Where the user's own state and configuration are: without them the project would be held for the server.
     assert codex["env_vars"] == ["PERPETUAL_PROJECT", "PERPETUAL_STATE_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"]
+
+
+def test_the_state_is_told_once() -> None:
+    """Where a hook or a plugin brings it with each prompt, the server's instructions leave it out."""
+    entries = {name: next(p.value for p in _plans(name) if p.keys[-1:] == ("perpetual",)) for name in NAMES}
+    assert entries["codex"]["env"]["PERPETUAL_MCP_STATE"] == "0"
+    assert entries["opencode"]["environment"] == {"PERPETUAL_MCP_STATE": "0"}
+    settings = {item.keys: item.value for item in _plans("claude-code") if item.path == ".claude/settings.json"}
+    assert settings["env", "PERPETUAL_MCP_STATE"] == "0"
+    for name in ("mcp", "cursor"):  # they have no hook, and share no entry with those that have one
+        assert "PERPETUAL_MCP_STATE" not in json.dumps([item.value for item in _plans(name)])
 
 
 def _head(text: str) -> dict[str, Any]:
