@@ -220,6 +220,9 @@ brings it with each prompt, `--no-state` or `PERPETUAL_MCP_STATE=0` leaves that 
 `perpetual_show` reads every kind of record and is marked as a tool that only reads, for clients that ask a person
 before other tools. The reading actions of `perpetual_hypotheses`, `perpetual_evidence` and `perpetual_memory` stay.
 
+Answers of `perpetual_propose` and `perpetual_run` warn in `warnings`: that no noise is declared and the replicates are
+too few to show any, after how long a run is ended where no `wall` was given, and that the baseline is not measured yet.
+
 ## A client
 
 ```console

@@ -31,7 +31,8 @@ _WORDS = frozenset(
 # What the lab words itself, in the documents of these schemas: next steps, and texts that hold their own fence.
 _OURS = {"perpetual.status/1": ("/next", "/family/sentence"), "perpetual.brief/1": ("/text",),
          "perpetual.memory_block/1": ("/text",), "perpetual.replay/1": ("/next",),
-         "perpetual.scan/1": ("/next",), "perpetual.wait/1": ("/next",)}  # fmt: skip
+         "perpetual.scan/1": ("/next",), "perpetual.wait/1": ("/next",), "perpetual.runs/1": ("/warnings",),
+         "perpetual.experiments/1": ("/warnings",)}  # fmt: skip
 
 
 def seal(document: Mapping[str, object]) -> dict[str, object]:

@@ -29,12 +29,13 @@ if TYPE_CHECKING:
         status: str
         elapsed_s: float | None
         left_s: float | None
+        declared_s: float | None
         step: float | None
         total_steps: float | None
         reason: str | None
 
 
-__all__ = ["LIVE", "Live", "News", "live_lines", "live_now", "news_since", "say_live", "shown_left"]
+__all__ = ["LIVE", "Live", "News", "live_lines", "live_now", "news_since", "say_live", "shown_left", "shown_seconds"]
 
 LIVE = ("queued", "launching", "running")
 
@@ -158,11 +159,12 @@ class Live(NamedTuple):
         return say_live(self.lines, self.queued)
 
 
-def live_now(lab: Lab) -> Live:
-    """Returns what is live and queued now, and what to do next."""
+def live_now(lab: Lab, steps: list[str] | None = None) -> Live:
+    """Returns what is live and queued now, and what to do next: `steps`, where the caller has read the status."""
     runs = lab.runs.live()
     waiting = [run for run in runs if run.status == "queued"]
-    return Live(live_lines(lab, [run for run in runs if run.status != "queued"]), len(waiting), lab.status()["next"])
+    going = live_lines(lab, [run for run in runs if run.status != "queued"])
+    return Live(going, len(waiting), lab.status()["next"] if steps is None else steps)
 
 
 def live_lines(lab: Lab, runs: Sequence[Run]) -> list[LiveLine]:
@@ -172,10 +174,18 @@ def live_lines(lab: Lab, runs: Sequence[Run]) -> list[LiveLine]:
         known = lab.progress([run.id for run in runs if run.status == "running"])
     except PerpetualError:
         known = {}
-    return [_line(run, known.get(run.id, {})) for run in runs]
+    declared = {id: _declared_s(lab, id) for id in dict.fromkeys(run.experiment_id for run in runs)}
+    return [_line(run, known.get(run.id, {}), declared[run.experiment_id]) for run in runs]
 
 
-def _line(run: Run, known: Mapping[str, object]) -> LiveLine:
+def _declared_s(lab: Lab, experiment_id: str) -> float | None:
+    """Returns how long a run was declared to last: run-hours are hours of the wall clock times GPUs."""
+    found = lab.experiments.get(experiment_id)
+    hours = found.design.cost_run_hours
+    return None if hours is None else round(hours * 3600 / max(1, found.resources.gpus), 1)
+
+
+def _line(run: Run, known: Mapping[str, object], declared_s: float | None) -> LiveLine:
     elapsed = None if run.started_at is None else max(0.0, time.time() - posix_of(run.started_at))
 
     def number(name: str) -> float | None:
@@ -188,6 +198,7 @@ def _line(run: Run, known: Mapping[str, object]) -> LiveLine:
         "status": run.status,
         "elapsed_s": None if elapsed is None else round(elapsed, 1),
         "left_s": number("left_s"),
+        "declared_s": declared_s,
         "step": number("step"),
         "total_steps": number("total_steps"),
         "reason": run.reason,
@@ -208,13 +219,15 @@ def shown_left(line: LiveLine) -> str:
     if step is not None and total:
         parts.append(f"{min(100.0, 100 * step / total):.0f}%")
     if line["left_s"] is not None:
-        parts.append(f"{_short(line['left_s'])} left")
+        parts.append(f"{shown_seconds(line['left_s'])} left")
     elif line["elapsed_s"] is not None:
-        parts.append(f"{_short(line['elapsed_s'])} so far")
+        of = "" if line["declared_s"] is None else f" of {shown_seconds(line['declared_s'])} declared"
+        parts.append(f"{shown_seconds(line['elapsed_s'])} so far{of}")
     return " ".join(parts) or line["status"]
 
 
-def _short(seconds: float) -> str:
+def shown_seconds(seconds: float) -> str:
+    """Returns a time in a few characters: `42s`, `12m` or `2.5h`."""
     if seconds < 2 * _MINUTE_S:
         return f"{seconds:.0f}s"
     return f"{seconds / _MINUTE_S:.0f}m" if seconds < 2 * _HOUR_S else f"{seconds / _HOUR_S:.1f}h"

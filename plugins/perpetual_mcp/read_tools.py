@@ -147,7 +147,12 @@ def perpetual_status(
     status = lab.status()
     document = {"schema": "perpetual.status/1", **{key: value for key, value in status.items() if key != "brief"}}
     document["truncated"] = len(status["hypotheses"]) < status["hypotheses_total"]
-    return Answer(fit(document, most), lab.brief(words, of=status), is_fenced=True)
+    own = ""
+    if status["runs"]["active"]:
+        from perpetual_mcp.news import live_now
+
+        own = f"Now {live_now(lab, status['next']).said()}"
+    return Answer(fit(document, most), lab.brief(words, of=status), own, is_fenced=True)
 
 
 def perpetual_brief(

@@ -259,6 +259,7 @@ class ExperimentsAnswer(TypedDict):
     untrusted: list[str]
     items: list[ListedExperiment]
     experiment: Experiment | None
+    warnings: NotRequired[list[str]]
     next_cursor: str | None
     truncated: bool
 
@@ -310,6 +311,7 @@ class RunsAnswer(TypedDict):
     untrusted: list[str]
     items: list[ListedRun]
     run: Run | None
+    warnings: NotRequired[list[str]]
     progress: NotRequired[dict[str, object] | None]
     next_cursor: str | None
     truncated: bool
@@ -389,6 +391,7 @@ class LiveLine(TypedDict):
     status: str
     elapsed_s: float | None
     left_s: float | None
+    declared_s: float | None
     step: float | None
     total_steps: float | None
     reason: str | None

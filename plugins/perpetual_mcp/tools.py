@@ -217,7 +217,9 @@ class _Calls:
         except PerpetualError as problem:
             return _failed(problem)
         result = _answered(tool, self._labs, **arguments)
-        if not result.is_error:
+        # How far a live run is does not follow from the record.
+        is_live = bool(lab.runs.live())
+        if not result.is_error and not is_live:
             self._standing.keep(asked, lab, state, result.model_dump(by_alias=True, mode="json", exclude_none=True))
         return result
 

@@ -97,7 +97,9 @@ def perpetual_wait(
     timeout_s = seconds_of(_text_of(timeout), "timeout")
     if timeout_s > _LONGEST_S:
         raise UsageError(f"timeout is at most {_LONGEST_S:g} s, not {timeout_s:g}", hint="call again: the runs go on")
-    watch = _Watch(lab, context, ids, _base(context, since, lab.feed.last()), min(timeout_s, _allowed_s(lab.actor, context)))
+    watch = _Watch(
+        lab, context, ids, _base(context, since, lab.feed.last()), min(timeout_s, _allowed_s(lab.actor, context))
+    )
     watch.run()
     news, now = news_since(lab, watch.base), live_now(lab)
     ended, going = watch.ended(), [run for run in watch.runs() if run.status in LIVE]

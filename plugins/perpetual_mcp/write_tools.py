@@ -14,6 +14,7 @@ from perpetual import Lab
 from perpetual.api import Run, UsageError, to_json
 from perpetual.toolkit.readers import waiting
 from perpetual.toolkit.units import bytes_of, hours_of, seconds_of
+from perpetual_mcp.advice import of_proposal, of_run
 from perpetual_mcp.bounds import Answer, fitted, plain
 from perpetual_mcp.read_tools import (
     Cursor,
@@ -295,9 +296,15 @@ def perpetual_propose(
     line = {**experiment_line(made), **({"id": None} if dry_run else {})}
     ahead = waiting([made.id]) if made.status == "proposed" else ""
     ahead = "nothing was written" if dry_run else ahead
+    warnings = of_proposal(made, has_wall=wall is not None or extends is not None or rebaseline is not None)
     head = f"{line['id'] or 'would propose'} {made.status}: {plain(made.title, 120)}"
     text = "\n".join(filter(None, [head, plain(made.score.reason, 200)]))
-    return fitted({**_experiments([line]), "experiment": None if dry_run else to_json(made)}, text, own=ahead)
+    document = {**_experiments([line]), "experiment": None if dry_run else to_json(made), "warnings": warnings}
+    return fitted(document, text, own="\n".join(filter(None, [*_noted(warnings), ahead])))
+
+
+def _noted(warnings: Sequence[str]) -> list[str]:
+    return [f"note: {warning}" for warning in warnings]
 
 
 def _experiments(lines: Sequence[Mapping[str, object]]) -> dict[str, object]:
@@ -339,7 +346,7 @@ def perpetual_run(
     started = lab.runs.launch(
         experiment, command=command, every=every, gpus=tuple(gpus or ()), idempotency_key=idempotency_key
     )
-    return _runs(started, "perpetual_wait answers at its end")
+    return _runs(started, "perpetual_wait answers at its end", of_run(lab, started[0].experiment_id) if started else [])
 
 
 def perpetual_kill(
@@ -352,16 +359,17 @@ def perpetual_kill(
     return _runs([ended], "")
 
 
-def _runs(runs: Sequence[Run], ahead: str) -> Answer:
+def _runs(runs: Sequence[Run], ahead: str, warnings: Sequence[str] = ()) -> Answer:
     lines = [run_line(item) for item in runs]
     document = {
         "schema": "perpetual.runs/1",
         "items": [*lines],
         "run": to_json(runs[0]) if len(runs) == 1 else None,
+        "warnings": [*warnings],
         "next_cursor": None,
         "truncated": False,
     }
-    return fitted(document, "\n".join(map(say_run, lines)), own=ahead)
+    return fitted(document, "\n".join(map(say_run, lines)), own="\n".join(filter(None, [*_noted(warnings), ahead])))
 
 
 def perpetual_evidence(
