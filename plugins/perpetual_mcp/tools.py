@@ -430,15 +430,16 @@ def _sealed(result: CallToolResult, *, is_bundled: bool) -> CallToolResult:
     from mcp_types import EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 
     document = result.structured_content
-    shown = None if document is None else seal(document)
-    if shown is not None and weight(shown) > MOST_TOKENS:
-        shown = seal(fit(shown, MOST_TOKENS // 2))
+    bare = document  # its text has its lines yet, for the fence
+    if bare is not None and weight(bare) > MOST_TOKENS:
+        bare = fit(bare, MOST_TOKENS // 2)
+    shown = None if bare is None else seal(bare)
     content: list[object] = []
     for item in result.content:
         if isinstance(item, TextContent):
             is_copy = shown is not None and _loaded(item.text) == document
             item = item.model_copy(
-                update={"text": _words(shown, is_bundled) if is_copy and shown is not None else fence(item.text)}
+                update={"text": _words(shown, bare or {}, is_bundled) if is_copy and shown else fence(item.text)}
             )
         elif isinstance(item, EmbeddedResource) and isinstance(item.resource, TextResourceContents):
             item = item.model_copy(
@@ -460,9 +461,9 @@ def _loaded(text: str) -> object:
         return None
 
 
-def _words(document: Mapping[str, object], is_bundled: bool) -> str:
-    """Returns a sealed document in words: its `text` if it has one, else itself."""
-    text = document.get("text")
+def _words(document: Mapping[str, object], bare: Mapping[str, object], is_bundled: bool) -> str:
+    """Returns a sealed document in words: the `text` of `bare`, which it was made of, if it has one, else itself."""
+    text = bare.get("text")
     if not isinstance(text, str):
         return json.dumps(document, ensure_ascii=False)
     untrusted, cursor = document["untrusted"], document.get("next_cursor")
