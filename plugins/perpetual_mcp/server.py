@@ -23,6 +23,9 @@ from typing import Any, cast
 import anyio.to_thread
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.mcpserver import MCPServer
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from perpetual import __version__
 from perpetual.api import LabOpener, McpServer, PerpetualError, UsageError
@@ -37,6 +40,7 @@ from perpetual_mcp.tools import add_tools
 __all__ = ["RESOURCE", "Labs", "SdkServer", "build", "make_server"]
 
 _SUMMARY_TOKENS = 350
+_RESOURCE_NOT_FOUND = -32002  # of the protocol until 2025-11-25; since 2026-07-28 it is that of wrong arguments
 _ABOUT = """\
 Perpetual keeps this project's research record: hypotheses, experiments, runs, evidence, notes. Read the state {where} \
 before you act. Where it names a command, as `perpetual run e1`, the tool perpetual_run does the same. Register a \
@@ -60,6 +64,12 @@ def _instructions(labs: Labs) -> str:
         return f"{about}\nThe lab cannot be read now ({problem.code}).\n{told(problem)}"
 
 
+def _is_missing(method: str, problem: MCPError) -> bool:
+    """Returns whether the SDK says that there is no such resource: of wrong arguments it does not name the URI."""
+    is_named = isinstance(problem.data, Mapping) and "uri" in problem.data
+    return method == "resources/read" and problem.code == INVALID_PARAMS and is_named
+
+
 def _watch(labs: Labs, changes: Changes, *, state: bool) -> ServerMiddleware[object]:
     """Returns the middleware of every message: it notes the sender, and sends the instructions at the opening."""
     seen_at = [os.environ[READY]] if READY in os.environ else []
@@ -70,7 +80,12 @@ def _watch(labs: Labs, changes: Changes, *, state: bool) -> ServerMiddleware[obj
             note_ready(seen_at.pop())
         if ctx.method in OPENINGS:
             await anyio.to_thread.run_sync(changes.begin)
-        result = await call_next(ctx)
+        try:
+            result = await call_next(ctx)
+        except MCPError as problem:
+            if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS or not _is_missing(ctx.method, problem):
+                raise
+            raise MCPError(_RESOURCE_NOT_FOUND, problem.message, problem.data) from problem
         if isinstance(result, dict) and ctx.method in ("initialize", "server/discover"):
             words = await anyio.to_thread.run_sync(_instructions, labs) if state else _STATELESS
             return {**result, "instructions": words}

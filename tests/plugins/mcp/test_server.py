@@ -156,6 +156,40 @@ def test_a_client_that_asks_to_discover_first_is_served_without_a_handshake(proj
         assert news["_meta"]["io.modelcontextprotocol/subscriptionId"] == 7
 
 
+@pytest.mark.slow
+def test_an_unknown_resource_has_the_code_of_the_revision(project: Path) -> None:
+    unknown = ("hypothesis://h9", "memory://notes/none.md", "nothing://at-all")
+    with raw(project) as server:
+        server.send(initialize("2025-11-25"), {"method": "notifications/initialized"})
+        server.receive()
+        assert [server.ask("resources/read", uri=uri)["error"]["code"] for uri in unknown] == [-32002] * 3
+        assert server.ask("resources/read")["error"]["code"] == -32602  # no resource is named
+        assert server.ask("prompts/get", name="none")["error"]["code"] == -32602
+    with raw(project) as server:
+        codes = [server.ask("resources/read", uri=uri, **ENVELOPE)["error"]["code"] for uri in unknown]
+        assert codes == [-32602] * 3
+
+
+def test_no_client_is_asked_anything(project: Path) -> None:
+    """The answer to a form comes from the client, not from a person: an approval must not rest on it."""
+    with Lab.open(project) as lab:
+        lab.experiments.propose(command="true")
+    opening = initialize("2025-11-25")
+    offers = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {"listChanged": True}}
+    opening["params"]["capabilities"] = offers
+    with raw(project) as server:
+        server.send(opening, {"method": "notifications/initialized"})
+        server.receive()
+        for number, (name, arguments) in enumerate(
+            (("run", {"experiment": "e1"}), ("wait", {"ids": ["e1"]}), ("scan", {}), ("memory", {}))
+        ):
+            parameters = {"name": f"perpetual_{name}", "arguments": arguments}
+            server.send({"id": number, "method": "tools/call", "params": parameters})
+            message = server.receive()
+            assert (message.get("id"), "method" in message) == (number, False), message
+            assert ("not_approved" in message["result"]["content"][0]["text"]) is (name == "run")
+
+
 # --- starting -------------------------------------------------------------------------------------------------------
 
 
