@@ -300,6 +300,7 @@ def test_an_error_is_small_whatever_it_tells() -> None:
     assert refusal(error, findings)["findings"]
 
 
+@pytest.mark.slow
 def test_a_report_is_read_in_its_lines(project: Path) -> None:
     """Its Markdown stands inside a fence as it is, and escaped on one line in the structured answer alone."""
     with Lab.open(project) as lab:

@@ -170,6 +170,7 @@ def test_an_unknown_resource_has_the_code_of_the_revision(project: Path) -> None
         assert codes == [-32602] * 3
 
 
+@pytest.mark.slow
 def test_no_client_is_asked_anything(project: Path) -> None:
     """The answer to a form comes from the client, not from a person: an approval must not rest on it."""
     with Lab.open(project) as lab:

@@ -222,6 +222,7 @@ def test_a_client_that_hears_no_progress_is_not_left_waiting(project: Path, monk
     (project / "never").touch()
 
 
+@pytest.mark.slow
 def test_progress_is_sent_to_a_client_that_asked_for_it(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wait_tools, "PROGRESS_S", 0.0)
     launched(project, waits_for("go"))
@@ -249,6 +250,7 @@ def _begun(server: Raw, number: int, **arguments: Any) -> None:
     server.send({"id": number, "method": "tools/call", "params": parameters})
 
 
+@pytest.mark.slow
 def test_a_wait_that_is_taken_back_loses_no_news(project: Path) -> None:
     launched(project, waits_for("go"))
     with raw(project) as server:
