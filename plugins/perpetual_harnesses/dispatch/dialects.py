@@ -18,6 +18,7 @@ from perpetual_harnesses.dispatch.stream import Gathered, count, difference, mon
 
 __all__ = ["DIALECTS", "Claude", "Codex", "Dialect", "Text"]
 
+_WAITS = "PERPETUAL_MCP_MAX_WAIT"  # how long our server may take for a call: what `tool_timeout_sec` allows, and less
 Json = dict[str, Any]
 
 
@@ -192,7 +193,7 @@ class Codex(Dialect):
             values: dict[str, object] = {"command": one.command, "args": [*one.args], "required": True,
                                          "startup_timeout_sec": 60, "tool_timeout_sec": 3600,
                                          "default_tools_approval_mode": "approve"}  # fmt: skip
-            values |= {f"env.{name}": value for name, value in one.env.items()}
+            values |= {f"env.{name}": value for name, value in {_WAITS: "55m", **one.env}.items()}
             # JSON of a text, a number, a list of texts and a truth value is TOML as well.
             words += [word for key, value in values.items()
                       for word in ("-c", f"mcp_servers.{one.name}.{key}={json.dumps(value)}")]  # fmt: skip

@@ -292,7 +292,7 @@ class Driving:
         for name in ("PERPETUAL_CACHE_DIR", "PERPETUAL_BOOT_ID", "XDG_CONFIG_HOME", "HOME"):
             if name in self._environment:
                 own[name] = self._environment[name]
-        return Server(SERVER, sys.executable, ("-P", "-m", "perpetual", "mcp"), own)
+        return Server(SERVER, sys.executable, ("-P", "-m", "perpetual", "mcp", "--state"), own)
 
     def _begin(self, chosen: Harnessed, mark: str, prompt: str, purpose: str, key: str | None) -> Record:
         me = platform.identity_of(os.getpid())
