@@ -212,16 +212,17 @@ def list_hypotheses(lab: Lab, status: str | None, limit: int | None, cursor: str
     )
 
 
-def hypothesis_line(item: Hypothesis) -> dict[str, Any]:
+def hypothesis_line(item: Hypothesis) -> dict[str, object]:
     """Returns a hypothesis in short."""
     return {**_pick(item, _OF_HYPOTHESIS), "stale": is_stale(item.flags)}
 
 
-def say_hypothesis(line: Mapping[str, Any]) -> str:
+def say_hypothesis(line: Mapping[str, object]) -> str:
     """Returns a hypothesis on one line."""
+    confidence, rows = float(str(line["confidence"])), int(str(line["evidence_count"]))
     return (
-        f"{_state(line)}{',' if line['stale'] or line['archived'] else ''} confidence {line['confidence']:.3f} "
-        f"({counted(line['evidence_count'], 'row')}): {plain(line['statement'], 240)}"
+        f"{_state(line)}{',' if line['stale'] or line['archived'] else ''} confidence {confidence:.3f} "
+        f"({counted(rows, 'row')}): {plain(line['statement'], 240)}"
     )
 
 

@@ -10,7 +10,6 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from perpetual.toolkit.fence import neutralise
 from perpetual_harnesses.dispatch.base import Kind, Task, Usage
@@ -19,7 +18,7 @@ from perpetual_harnesses.dispatch.stream import Gathered, count, difference, mon
 __all__ = ["DIALECTS", "Claude", "Codex", "Dialect", "Text"]
 
 _WAITS = "PERPETUAL_MCP_MAX_WAIT"  # how long our server may take for a call: what `tool_timeout_sec` allows, and less
-Json = dict[str, Any]
+Json = dict[str, object]
 
 
 class Dialect(ABC):
@@ -125,9 +124,9 @@ class Claude(Dialect):
         if usage and id not in self._calls:
             gathered.step()
         for block in _list(message.get("content")):
-            if block.get("type") == "text" and isinstance(block.get("text"), str):
+            if block.get("type") == "text":
                 gathered.begin_words()
-                gathered.say(block["text"])
+                gathered.say(str(block.get("text") or ""))
             elif block.get("type") == "tool_use":
                 name = str(block.get("name"))
                 gathered.tool(str(block.get("id")), title=name, kind=self._KINDS.get(name, "other"))
@@ -155,7 +154,7 @@ class Claude(Dialect):
         elif event.get("subtype") == "error_max_turns":
             gathered.blame("budget_cut", "Claude Code stopped at its own limit of turns")
         elif event.get("is_error"):
-            words = str(said or "; ".join(str(one) for one in event.get("errors") or ()) or event.get("subtype"))
+            words = str(said or "; ".join(map(str, _items(event.get("errors")))) or event.get("subtype"))
             status = event.get("api_error_status")
             is_login = status in (401, 403) or "auth_required" in trouble_in(words)
             gathered.replace_text("")
@@ -279,6 +278,10 @@ def _object(line: str) -> Json:
 
 def _mapping(value: object) -> Json:
     return value if isinstance(value, dict) else {}
+
+
+def _items(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
 
 
 def _list(value: object) -> list[Json]:

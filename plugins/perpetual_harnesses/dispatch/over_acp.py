@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perpetual import __version__
 from perpetual.api import PerpetualError
@@ -42,7 +42,7 @@ _READY_TICK_S = 0.02
 _MOST_CALLS = 1000  # of tools, whose input is kept for a question about it
 _MOST_BAD_LINES = 100  # of what is no message, such as a warning that was printed to the wrong stream
 
-Json = dict[str, Any]
+Json = dict[str, object]
 
 
 class AcpDispatcher(Dispatcher):
@@ -392,8 +392,10 @@ class _Session:
             self._is_stepping = False
         if _mapping(update.get("_meta")).get("is_mcp_tool_call") is True:
             self._mcp.add(id)
-        if isinstance(update.get("rawInput"), dict) and len(self._raw) < _MOST_CALLS:
-            self._raw[id] = update["rawInput"]
+        if raw := _mapping(update.get("rawInput")):
+            self._raw[id] = raw
+            if len(self._raw) > _MOST_CALLS:
+                del self._raw[next(iter(self._raw))]
         self._gathered.tool(
             id, title=_text(update.get("title")), kind=kind_of(update["kind"]) if update.get("kind") else None,
             status=status,
