@@ -8,8 +8,8 @@ crashes, nor a line that is no message ends the server. What people, runs and pl
 text (`perpetual.toolkit.fence`), and in structured answers on one line each, at the JSON pointers that the key
 `untrusted` lists (`perpetual.toolkit.untrusted.seal` makes such a document). Tools of plugins (slot `mcp_tool`) are
 served. Deeds are done in the client's name. No tool launches a command without approval, and none approves unless
-`allow_approve` was given. A tool of a plugin may be a coroutine function, and is given a `ToolContext` where one of its
-parameters is annotated with it. A client may take a call back at any time: the server serves on.
+`allow_approve` was given. A server may serve tools that are coroutine functions, and give a `ToolContext` to those with
+a parameter that is annotated with it, as the bundled one does. Where a client takes a call back, the server serves on.
 
 `serve` blocks until its client leaves or it is asked to stop (TERM), and every operation that it answered is durable by
 then. Whatever else the process prints, from plugins and from their subprocesses too, cannot corrupt the protocol

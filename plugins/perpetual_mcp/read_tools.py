@@ -38,6 +38,22 @@ if TYPE_CHECKING:
     from perpetual_recall.documents import NoteWorth, PriceDocument
     from perpetual_recall.price import Pricer
 
+    class HypothesisLine(TypedDict):
+        """A hypothesis in short."""
+
+        id: str
+        statement: str
+        status: str
+        confidence: float
+        prior: float
+        false_alarm_bound: float | None
+        decided_by: str | None
+        evidence_count: int
+        counting: int | None
+        tags: list[str]
+        archived: bool
+        stale: bool
+
     class ExperimentLine(TypedDict):
         """An experiment in short."""
 
@@ -212,17 +228,16 @@ def list_hypotheses(lab: Lab, status: str | None, limit: int | None, cursor: str
     )
 
 
-def hypothesis_line(item: Hypothesis) -> dict[str, object]:
+def hypothesis_line(item: Hypothesis) -> HypothesisLine:
     """Returns a hypothesis in short."""
-    return {**_pick(item, _OF_HYPOTHESIS), "stale": is_stale(item.flags)}
+    return cast("HypothesisLine", {**_pick(item, _OF_HYPOTHESIS), "stale": is_stale(item.flags)})
 
 
-def say_hypothesis(line: Mapping[str, object]) -> str:
+def say_hypothesis(line: HypothesisLine) -> str:
     """Returns a hypothesis on one line."""
-    confidence, rows = float(str(line["confidence"])), int(str(line["evidence_count"]))
     return (
-        f"{_state(line)}{',' if line['stale'] or line['archived'] else ''} confidence {confidence:.3f} "
-        f"({counted(rows, 'row')}): {plain(line['statement'], 240)}"
+        f"{_state(line)}{',' if line['stale'] or line['archived'] else ''} confidence {line['confidence']:.3f} "
+        f"({counted(line['evidence_count'], 'row')}): {plain(line['statement'], 240)}"
     )
 
 

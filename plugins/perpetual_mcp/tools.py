@@ -342,7 +342,7 @@ def _add_offered(
     labs: Labs,
     name: str,
     summary: str | None,
-    function: Callable[..., Any],
+    function: Callable[..., object],
     *,
     is_bundled: bool,
 ) -> None:
@@ -359,7 +359,7 @@ def _add_offered(
     async def call_async(**arguments: object) -> object:
         try:
             lab = await anyio.to_thread.run_sync(labs.lab)
-            return await function(lab, **given(arguments))
+            return await cast("Awaitable[object]", function(lab, **given(arguments)))
         except Exception as problem:  # noqa: BLE001 - answered as the failure of a plain function is
             return _guarded(name, partial(_raise, problem))
 
