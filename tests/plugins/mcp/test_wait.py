@@ -23,8 +23,8 @@ from tests.support import LONG_S, until
 
 
 def waits_for(file: str, then: str = "echo val_loss=2.1") -> str:
-    """A command that goes on once the file is there."""
-    return f"sh -c 'until [ -e {file} ]; do sleep 0.02; done; {then}'"
+    """A command that goes on once the file is there; without it for two minutes it ends all the same."""
+    return f"sh -c 'i=0; until [ -e {file} ] || [ $i -gt 6000 ]; do i=$((i+1)); sleep 0.02; done; {then}'"
 
 
 def launched(project: Path, *commands: str) -> list[str]:
