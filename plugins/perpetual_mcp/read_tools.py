@@ -120,6 +120,7 @@ __all__ = [
     "show_hypothesis",
     "show_run",
     "was_read",
+    "whole_experiment",
 ]
 
 Limit = Annotated[int | None, "At most 100."]
@@ -241,6 +242,24 @@ def say_hypothesis(line: HypothesisLine) -> str:
     )
 
 
+# Of an experiment's design and resources these keys are always there; others are left out where they hold nothing.
+_ALWAYS = frozenset(("metric", "direction", "kind", "baseline", "claim", "mde", "noise", "tau", "replicates",
+                     "cost_run_hours", "gpus", "gpu_memory_bytes", "cpus", "wall_s"))  # fmt: skip
+
+
+def whole_experiment(item: Experiment) -> dict[str, object]:
+    """Returns an experiment with every field; of its design and resources without what does not apply to it."""
+    found: dict[str, object] = to_json(item)
+    for name in ("design", "resources"):
+        part = found[name]
+        assert isinstance(part, dict)
+        found[name] = {key: value for key, value in part.items() if key in _ALWAYS or value not in _NOTHING}
+    return found
+
+
+_NOTHING: tuple[object, ...] = (None, False, {}, [])
+
+
 def measured_line(lab: Lab, item: Experiment) -> ExperimentLine:
     """Returns an experiment in short, with what it measured."""
     return experiment_line(item, _rows_of(lab, [item.id]).get(item.id))
@@ -329,7 +348,7 @@ def perpetual_experiments(
         "schema": "perpetual.experiments/1",
         "items": [],
         "experiment": {
-            **to_json(found),
+            **whole_experiment(found),
             **({} if row is None else {key: row[key] for key in ("metrics", "effect", "left_out")}),
         },
         "next_cursor": None,

@@ -110,7 +110,7 @@ def perpetual_wait(
         "because": because,
         "attention": watch.attention,
         "ended": [run_line(run) for run in ended],
-        "changes": news.changes,
+        "changes": [item for item in news.changes if item["run_id"] not in {run.id for run in ended}],
         "verdicts": news.verdicts,
         "others": news.others,
         **now.document(),

@@ -27,6 +27,7 @@ from perpetual_mcp.read_tools import (
     say_evidence,
     say_run,
     show_hypothesis,
+    whole_experiment,
 )
 
 __all__ = [
@@ -231,7 +232,9 @@ def perpetual_propose(
         if auto is not None or command is not None or hypothesis is not None or dry_run:
             raise UsageError("a withdrawal takes the experiment and why alone", hint='withdraw="e3", why="..."')
         gone = lab.experiments.withdraw(withdraw, why=why or "")
-        return fitted({**_experiments([experiment_line(gone)]), "experiment": to_json(gone)}, f"{gone.id} is withdrawn")
+        return fitted(
+            {**_experiments([experiment_line(gone)]), "experiment": whole_experiment(gone)}, f"{gone.id} is withdrawn"
+        )
     if auto is not None:
         picks = lab.experiments.propose_auto(auto, dry_run=dry_run, idempotency_key=idempotency_key)
         lines = [
@@ -299,7 +302,7 @@ def perpetual_propose(
     warnings = of_proposal(made, has_wall=wall is not None or extends is not None or rebaseline is not None)
     head = f"{line['id'] or 'would propose'} {made.status}: {plain(made.title, 120)}"
     text = "\n".join(filter(None, [head, plain(made.score.reason, 200)]))
-    document = {**_experiments([line]), "experiment": None if dry_run else to_json(made), "warnings": warnings}
+    document = {**_experiments([line]), "experiment": None if dry_run else whole_experiment(made), "warnings": warnings}
     return fitted(document, text, own="\n".join(filter(None, [*_noted(warnings), ahead])))
 
 
