@@ -111,7 +111,7 @@ def _create(
         return names
 
     if is_new and asks:
-        question = "coding agent (claude-code, codex, cursor, opencode, mcp, all or none)"
+        question = f"coding agent ({', '.join(offer.name for offer in registry.serving('harness'))}, all or none)"
         harnesses = click.prompt(question, default=" ".join(chosen(config, registry)), value_proc=known)
     chosen(config, registry, harnesses)  # a harness that does not exist is said before anything is created
     with Lab.init(

@@ -30,7 +30,7 @@ _MOST_OUTPUT = 100_000
 
 def logins(lab: Lab, environment: Mapping[str, str] = os.environ) -> list[LoginDocument]:
     """Returns of every harness whether it is installed and logged in, as its own command says; starts that command."""
-    found = [row for row, _ in rows(lab) if row.login or row.status]
+    found = [row for row, _ in rows(lab) if row.login or row.status or row.variables]
     with ThreadPoolExecutor(max_workers=max(1, len(found))) as pool:
         return [*pool.map(lambda row: _login(row, lab.root, environment), found)]
 

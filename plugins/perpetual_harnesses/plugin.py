@@ -9,6 +9,13 @@ _SUMMARIES = {
     "claude-code": "Claude Code: MCP server, hooks, permissions, agent, commands",
     "cursor": "Cursor: MCP server, rule, agent, commands",
     "codex": "Codex: MCP server, hooks, agent, skills",
+    "gemini": "Gemini CLI: MCP server, agent, skill",
+    "qwen": "Qwen Code: MCP server, agent, skill",
+    "copilot": "Copilot CLI: MCP server, agent, skill",
+    "vscode": "Copilot in Visual Studio Code: MCP server, agent",
+    "kilo": "Kilo: what OpenCode has, which it reads",
+    "antigravity": "Antigravity: MCP server, skill",
+    "zed": "Zed: MCP server",
     "mcp": "any agent that reads .mcp.json, AGENTS.md and skills",
 }
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -20,7 +21,21 @@ from perpetual.api import FilePlan, Harness, ListCommand, PluginError, Scaffold
 if TYPE_CHECKING:
     from perpetual_harnesses.dispatch.base import Row
 
-__all__ = ["TemplateHarness", "claude_code", "codex", "cursor", "mcp", "opencode"]
+__all__ = [
+    "TemplateHarness",
+    "antigravity",
+    "claude_code",
+    "codex",
+    "copilot",
+    "cursor",
+    "gemini",
+    "kilo",
+    "mcp",
+    "opencode",
+    "qwen",
+    "vscode",
+    "zed",
+]
 
 _PACKAGE = "perpetual_templates"
 
@@ -76,6 +91,8 @@ class _Template(TypedDict):
     detect: list[str | list[str]]
     files: list[_File]
     trust: list[str]
+    files_of: NotRequired[str]  # another template beside it, whose files come first
+    renames: NotRequired[dict[str, str]]  # beginnings of the paths of those, and what takes their place
     program: NotRequired[str]
     listing: NotRequired[_Listing]
     dispatch: NotRequired[_Dispatch]
@@ -106,8 +123,21 @@ class TemplateHarness(Harness):
 
     def scaffold(self, *, project: str, command: tuple[str, ...]) -> Scaffold:
         """Returns the files of the template, with the command filled in."""
-        plans = tuple(self._plan(item, command) for item in self._template["files"])
-        return Scaffold(plans, tuple(self._template["trust"]))
+        plans = [self._plan(item, command) for item in self._template["files"]]
+        base = self._template.get("files_of")
+        if base is not None:
+            asked = TemplateHarness(base, self._root).scaffold(project=project, command=command)
+            plans = [*map(self._renamed, asked.files), *plans]
+        return Scaffold(tuple(plans), tuple(self._template["trust"]))
+
+    def _renamed(self, plan: FilePlan) -> FilePlan:
+        def renamed(path: str) -> str:
+            for start, other in self._template.get("renames", {}).items():
+                if path.startswith(start):
+                    return other + path.removeprefix(start)
+            return path
+
+        return replace(plan, path=renamed(plan.path), instead=tuple(map(renamed, plan.instead)))
 
     def _plan(self, item: _File, command: tuple[str, ...]) -> FilePlan:
         strange = sorted(set(item) - _File.__annotations__.keys())
@@ -189,26 +219,24 @@ def _filled(value: object, command: tuple[str, ...]) -> object:
     return value
 
 
-def opencode(options: Mapping[str, object]) -> TemplateHarness:
-    """Builds the provider `opencode`."""
-    return TemplateHarness("opencode")
+def _factory(name: str) -> Callable[[Mapping[str, object]], TemplateHarness]:
+    """Returns the factory of a bundled template's provider; it has no options."""
+
+    def build(options: Mapping[str, object]) -> TemplateHarness:
+        return TemplateHarness(name)
+
+    return build
 
 
-def claude_code(options: Mapping[str, object]) -> TemplateHarness:
-    """Builds the provider `claude-code`."""
-    return TemplateHarness("claude-code")
-
-
-def cursor(options: Mapping[str, object]) -> TemplateHarness:
-    """Builds the provider `cursor`."""
-    return TemplateHarness("cursor")
-
-
-def codex(options: Mapping[str, object]) -> TemplateHarness:
-    """Builds the provider `codex`."""
-    return TemplateHarness("codex")
-
-
-def mcp(options: Mapping[str, object]) -> TemplateHarness:
-    """Builds the provider `mcp`."""
-    return TemplateHarness("mcp")
+antigravity = _factory("antigravity")
+claude_code = _factory("claude-code")
+codex = _factory("codex")
+copilot = _factory("copilot")
+cursor = _factory("cursor")
+gemini = _factory("gemini")
+kilo = _factory("kilo")
+mcp = _factory("mcp")
+opencode = _factory("opencode")
+qwen = _factory("qwen")
+vscode = _factory("vscode")
+zed = _factory("zed")

@@ -121,10 +121,10 @@ class Driving:
 
     def nothing_installed(self) -> NotFound:
         """Returns the error that names what to install."""
-        installs = [f"{row.name}: {row.install}" for row, _ in rows(self._lab) if row.install]
+        installs = [f"{row.name}: {row.install}" for row, _ in rows(self._lab) if row.install and (row.acp or row.argv)]
         return NotFound(
             "no coding agent that can be driven is installed here",
-            hint="install one of these: " + "; ".join(installs[:4]), code="harness_not_installed",
+            hint="install one of these: " + "; ".join(installs), code="harness_not_installed",
         )  # fmt: skip
 
     def choose(self, name: str | None = None) -> Harnessed:

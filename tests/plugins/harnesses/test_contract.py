@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import pytest
 
 from perpetual.api import Harness
 from perpetual.testing.harnesses import HarnessContract
-from perpetual_harnesses.template import claude_code, codex, cursor, mcp, opencode
+from perpetual_harnesses import plugin, template
+
+NAMES = [offered.name for offered in plugin.perpetual_harnesses()]
 
 
-@pytest.mark.parametrize("build", [opencode, claude_code, cursor, codex, mcp])
+@pytest.mark.parametrize("name", NAMES)
 class TestTemplates(HarnessContract):
     """All of them."""
 
     @pytest.fixture
-    def harness(self, build: Callable[[Mapping[str, Any]], Harness]) -> Harness:
+    def harness(self, name: str) -> Harness:
         """One harness."""
-        return build({})
+        built: Harness = getattr(template, name.replace("-", "_"))({})
+        return built

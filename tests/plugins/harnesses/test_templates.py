@@ -23,7 +23,8 @@ from perpetual_harnesses.template import TemplateHarness
 from perpetual_mcp.tools import TOOLS
 
 ROOT = Path(__file__).parents[3]
-NAMES = ("opencode", "claude-code", "cursor", "codex", "mcp")
+OTHERS = ("gemini", "qwen", "copilot", "vscode", "kilo", "antigravity", "zed")
+NAMES = ("opencode", "claude-code", "cursor", "codex", "mcp", *OTHERS)
 DEEDS = ("auto", "stop", "report", "catchup")
 
 
@@ -202,3 +203,52 @@ def test_each_harness_knows_its_own_files(tmp_path: Path) -> None:
     assert not any(TemplateHarness(name).detect(tmp_path) for name in NAMES)
     (tmp_path / ".mcp.json").write_text("{}")
     assert [name for name in NAMES if TemplateHarness(name).detect(tmp_path)] == ["mcp"]
+
+
+def test_kilo_has_the_files_of_opencode_in_its_own_places() -> None:
+    theirs = {plan.path: plan for plan in _plans("opencode")}
+    own = {plan.path: plan for plan in _plans("kilo")}
+    places = {path.replace(".opencode/", ".kilo/").replace("opencode.json", "kilo.json") for path in theirs}
+    assert set(own) == places
+    assert own["kilo.json"].instead == ("kilo.jsonc",)
+    assert own[".kilo/plugins/perpetual.ts"].text == theirs[".opencode/plugins/perpetual.ts"].text
+
+
+@pytest.mark.parametrize(
+    ("sign", "name"),
+    [
+        (".gemini/settings.json", "gemini"),
+        (".qwen/settings.json", "qwen"),
+        (".kilocode/rules.md", "kilo"),
+        ("kilo.jsonc", "kilo"),
+        (".github/agents/x.agent.md", "copilot"),
+        (".vscode/mcp.json", "vscode"),
+        (".zed/settings.json", "zed"),
+        (".agents/mcp_config.json", "antigravity"),
+    ],
+)
+def test_a_file_of_an_agent_chooses_its_harness(tmp_path: Path, sign: str, name: str) -> None:
+    place = tmp_path / sign
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("{}")
+    assert [each for each in NAMES if TemplateHarness(each).detect(tmp_path)] == [name]
+
+
+def test_the_entries_of_other_agents_are_in_their_own_form() -> None:
+    entries = {name: next(p for p in _plans(name) if p.keys[-1:] == ("perpetual",)) for name in OTHERS}
+    assert {name: plan.keys[0] for name, plan in entries.items()} == {
+        "gemini": "mcpServers", "qwen": "mcpServers", "copilot": "mcpServers", "vscode": "servers", "kilo": "mcp",
+        "antigravity": "mcpServers", "zed": "context_servers",
+    }  # fmt: skip
+    assert entries["vscode"].value == {"type": "stdio", "command": "perpetual", "args": ["mcp"]}
+    assert entries["copilot"].value == next(p for p in _plans("mcp") if p.keys).value  # so that both can share it
+    assert entries["gemini"].value["timeout"] == 600_000  # no progress message prolongs it
+    assert entries["qwen"].value["alwaysLoadTools"] is True  # otherwise the model must search for them first
+
+
+@pytest.mark.parametrize("name", ["gemini", "qwen", "copilot", "kilo"])
+def test_the_others_are_driven_over_acp(name: str) -> None:
+    row = TemplateHarness(name).driving()
+    assert row is not None
+    assert row.acp == {"kilo": ("kilo", "acp")}.get(name, (name, "--acp"))
+    assert row.install
