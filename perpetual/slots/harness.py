@@ -8,8 +8,8 @@ UTF-8 with plain line feeds; a value is JSON. What starts Perpetual is written w
 
 - `own`: the file is the harness's. The scaffolder adds a line with a hash, and leaves the file alone once a person
   edited it.
-- `json`: sets `value` at the path `keys` of a JSON file, whatever stood there; so an object or a list goes under a key
-  that is Perpetual's own (the word is in it) and never over the entries of others.
+- `json`: sets `value` at the path `keys` of a JSON file; an object or a list goes under a key that is Perpetual's own
+  (the word is in it) and never over the entries of others. An entry there that a person wrote stays, without `force`.
 - `json_items`: adds the items of `value` to the list at the path `keys`, those that it does not hold yet.
 - `toml`: sets the table `value` at the path `keys` of a TOML file; the last key is Perpetual's own.
 - `block`: keeps `text` between marks in a text file. A text of one line that is there anyway is not added.

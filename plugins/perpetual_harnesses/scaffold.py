@@ -30,7 +30,7 @@ from perpetual.api import (
 from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.lock import FileLock
 from perpetual_harnesses import managed_blocks
-from perpetual_harnesses.scaffold_edit import Asked, alike, applied, is_bare, kind, undone
+from perpetual_harnesses.scaffold_edit import Asked, alike, applied, is_bare, kind, persons, undone
 from perpetual_harnesses.scaffold_record import Entry, Record, digest, is_inside, read, write
 
 __all__ = ["ALL", "DEFAULT", "chosen", "scaffold"]
@@ -290,9 +290,17 @@ def _own(job: _Job, path: str, current: bytes | None, plans: Asked, before: Aske
 def _merge(job: _Job, path: str, current: bytes | None, plans: Asked, before: Asked) -> _Step:
     """Plans the step for a file that is shared with people."""
     entry = job.entries.get(path)
-    new, gone = alike(plans), alike(before)
     removing = any(name in job.removed for name, _ in before)
+    theirs: list[FilePlan] = []
+    if current is not None and not (job.force and (plans or entry)):
+        theirs = persons(current.decode("utf-8"), alike([*plans, *before]), entry)
+        plans = [item for item in plans if item[1] not in theirs]
+        before = [item for item in before if item[1] not in theirs]
+    left_alone = _theirs(theirs)
+    new, gone = alike(plans), alike(before)
     content: bytes | None
+    if theirs and not plans and not before:
+        return _Step(path, "unchanged", left_alone, entry=None if removing else entry)
     if current is None:
         if not new or removing:
             return _Step(path, "unchanged", "it is not there")
@@ -309,13 +317,21 @@ def _merge(job: _Job, path: str, current: bytes | None, plans: Asked, before: As
             content = None
     made = _entry(job, path, current, content, plans) if new else None
     if content == current:
-        return _Step(path, "unchanged", "another harness uses it" if removing and new else None, entry=made)
+        shared = "another harness uses it" if removing and new else None
+        return _Step(path, "unchanged", left_alone or shared, entry=made)
     if not removing:
-        return _Step(path, "merged", None, current, content, True, made)
+        return _Step(path, "merged", left_alone, current, content, True, made)
     reason = "edited since: only what Perpetual put there was taken out" if edited else _BACK
     if new:
         reason = "what another harness uses stays"
+    reason = left_alone or reason
     return _Step(path, "removed", None if content is None else reason, current, content, True, made)
+
+
+def _theirs(plans: Sequence[FilePlan]) -> str | None:
+    """Returns the reason why these places are left alone, None where there are none."""
+    places = dict.fromkeys(".".join(plan.keys) for plan in plans)
+    return f"{', '.join(places)} is a person's own entry; --force replaces it" if places else None
 
 
 def _entry(job: _Job, path: str, current: bytes | None, content: bytes | None, plans: Asked) -> Entry:

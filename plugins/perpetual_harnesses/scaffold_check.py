@@ -49,9 +49,11 @@ def _look(view: ScaffoldView, name: str) -> tuple[bool | None, str, str | None]:
     if wrong:
         return False, "; ".join(wrong), f"perpetual init -H {name}"
     edited = [item["path"] for item in answer["files"] if item["reason"] == "edited by hand"]
+    own = [f"{item['path']}: {item['reason']}" for item in answer["files"] if " own entry; " in (item["reason"] or "")]
     files = f"{counted(len(answer['files']), 'file')} in place" + (
         f", edited by hand: {', '.join(edited)}" if edited else ""
     )
+    files += "".join(f"; {one}" for one in own)
     starter = answer["command"][0]
     is_path = bool(os.path.dirname(starter))
     if shutil.which(str(view.root / starter) if is_path else starter) is None:

@@ -6,15 +6,32 @@ cannot be.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from perpetual.api import FilePlan
 from perpetual_harnesses import jsonedit, managed_blocks, tomledit
 from perpetual_harnesses.scaffold_record import Entry
 
-__all__ = ["Asked", "alike", "applied", "is_bare", "kind", "undone"]
+__all__ = ["Asked", "alike", "applied", "is_bare", "kind", "persons", "undone"]
 
 Asked = list[tuple[str, FilePlan]]  # plans with the harness that asks for each
+# What earlier versions wrote under these keys of an entry.
+_EARLIER: dict[str, tuple[object, ...]] = {
+    "alwaysLoad": (True,),
+    "default_tools_approval_mode": ("approve",),
+    "enabled": (True,),
+    "env_vars": (
+        ["PERPETUAL_PROJECT"],
+        ["PERPETUAL_PROJECT", "PERPETUAL_STATE_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"],
+    ),
+    "required": (True,),
+    "startup_timeout_sec": (30,),
+    "timeout": (30000, 600000),
+    "tool_timeout_sec": (120,),
+    "trust": (True,),
+    "type": ("stdio", "local"),
+}
 _MARK = "\ufeff"  # some editors begin a UTF-8 file with it; it stays, and nothing below sees it
 
 
@@ -30,6 +47,63 @@ def alike(plans: Asked) -> list[FilePlan]:
         if plan not in found:
             found.append(plan)
     return found
+
+
+def persons(text: str, plans: Sequence[FilePlan], entry: Entry | None) -> list[FilePlan]:
+    """Returns those plans whose place holds an entry that a person wrote or edited.
+
+    Perpetual's own are what the record says that it wrote, and what any version of it writes for a harness.
+    """
+    text = text.removeprefix(_MARK)
+    found = []
+    for plan in plans:
+        if plan.how not in ("json", "toml") or plan.keys[-1] != "perpetual":
+            continue
+        if plan.how == "toml":
+            value = tomledit.lookup(text, plan.keys)
+        else:
+            value = jsonedit.lookup(text, plan.keys, comments=plan.comments)
+        recorded = [] if entry is None else [each for _, each in entry.plans if _place(each) == _place(plan)]
+        ours = [plan.value, *(each.value for each in recorded)]
+        if value and not any(jsonedit.same(value[0], one) for one in ours) and not _is_generated(value[0], plan.value):
+            found.append(plan)
+    return found
+
+
+def _place(plan: FilePlan) -> tuple[str, tuple[str, ...]]:
+    return plan.how, plan.keys
+
+
+def _is_generated(value: object, wanted: object) -> bool:
+    """Returns whether a version of Perpetual wrote this entry, for whatever place of its program."""
+    if not isinstance(value, Mapping) or not isinstance(wanted, Mapping):
+        return False
+    for key in value.keys() - {"command", "args"}:
+        known = [wanted[key]] if key in wanted else []
+        if not any(jsonedit.same(value[key], one) for one in (*known, *_EARLIER.get(key, ()))):
+            return False
+    words = _words(value)
+    if words is None or not words:
+        return False
+    name = re.split(r"[/\\]", words[0])[-1]
+    if re.fullmatch(r"perpetual(\.exe)?", name):
+        tail = words[1:]
+    elif re.fullmatch(r"python[0-9.]*(\.exe)?", name) and words[1:3] == ["-m", "perpetual"]:
+        tail = words[3:]
+    else:
+        return False
+    ours = _words(wanted) or []
+    return tail == ["mcp"] or (tail[:1] == ["mcp"] and "mcp" in ours and tail == ours[ours.index("mcp") :])
+
+
+def _words(entry: Mapping[str, object]) -> list[str] | None:
+    """Returns the command line of an entry, None where it has none."""
+    command, more = entry.get("command"), entry.get("args", [])
+    words = [command] if isinstance(command, str) else command
+    if not isinstance(words, list) or not isinstance(more, list):
+        return None
+    words = [*words, *more]
+    return words if all(isinstance(word, str) for word in words) else None
 
 
 def _start(plan: FilePlan) -> str:

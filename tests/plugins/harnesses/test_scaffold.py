@@ -297,7 +297,7 @@ def test_another_command_replaces_the_first_in_a_file_edited_since(config: Confi
 def test_a_previous_entry_of_that_name_comes_back(config: Config) -> None:
     path = config.root / ".mcp.json"
     path.write_text('{"mcpServers": {"perpetual": {"command": "old"}, "z": {}}}')
-    scaffold(config, _SHARED, ["mcp"])
+    scaffold(config, _SHARED, ["mcp"], force=True)
     assert json.loads(path.read_text())["mcpServers"] == {"perpetual": ENTRY, "z": {}}
     path.write_text(path.read_text() + "\n")
     scaffold(config, _SHARED, remove=["mcp"])
