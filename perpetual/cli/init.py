@@ -37,17 +37,9 @@ __all__ = ["init"]
 @json_option
 @pass_cli
 def init(
-    cli: CliContext,
-    name: str | None,
-    harnesses: tuple[str, ...],
-    target: str | None,
-    budget: str | None,
-    store: str | None,
-    command: str | None,
-    remove: tuple[str, ...],
-    dry_run: bool,
-    force: bool,
-) -> None:
+    cli: CliContext, name: str | None, harnesses: tuple[str, ...], target: str | None, budget: str | None,
+    store: str | None, command: str | None, remove: tuple[str, ...], dry_run: bool, force: bool,
+) -> None:  # fmt: skip
     """Create a project here and register it with coding agents. A second run changes nothing."""
     folder = _folder(target or cli.project)
     wishes = {"name": name, "budget": None if budget is None else hours_of(budget, "--budget"), "store": store}
@@ -163,13 +155,9 @@ def _document(
     if answer["harnesses"] and shutil.which(program) is None:
         notes.append(f"there is no program {program} on the PATH, so agents may not find it: --command PATH names it")
     return {
-        "project": found["name"],
-        "path": str(folder),
-        "files": answer["files"],
-        "trust": answer["trust"],
-        "budget": {"limit_gpu_hours": found["budget"]},
-        "notes": notes,
-    }
+        "project": found["name"], "path": str(folder), "files": answer["files"], "trust": answer["trust"],
+        "snippets": answer.get("snippets", []), "budget": {"limit_gpu_hours": found["budget"]}, "notes": notes,
+    }  # fmt: skip
 
 
 def _tell(cli: CliContext, document: dict[str, Any]) -> None:
@@ -206,6 +194,8 @@ def _text(document: dict[str, Any], *, is_agent: bool) -> str:
         else f"budget: {limit:g} GPU-hours"
     )
     lines += [f"note: {printable(note)}" for note in document["notes"]]
+    for one in document["snippets"]:
+        lines.append(f"for {printable(one['path'])} ({printable(one['what'])}):\n{printable(one['text'])}")
     if document["trust"]:
         lines += ["what a person must do:", *(f"  - {printable(step)}" for step in document["trust"])]
     lines.append("nothing was written (--dry-run)" if is_dry else "next: " + FIRST_STEP)

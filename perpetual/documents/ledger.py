@@ -29,6 +29,15 @@ class Limit(TypedDict):
     limit_gpu_hours: float | None
 
 
+class Snippet(TypedDict):
+    """What a person puts into a file outside of the project; nothing is written there."""
+
+    harness: str
+    path: str
+    what: str
+    text: str
+
+
 class Init(TypedDict):
     """A project as `init` leaves it; `trust` is what a person must do; `dry_run` is there if nothing was written."""
 
@@ -36,6 +45,7 @@ class Init(TypedDict):
     path: str
     files: list[InitFile]
     trust: list[str]
+    snippets: list[Snippet]
     budget: Limit
     notes: list[str]
     dry_run: NotRequired[bool]

@@ -6,8 +6,7 @@ gives the earlier bytes back. Several plans may concern one file, from one harne
 alike is written once. A path is relative, with slashes, within the project and outside of `.perpetual/`; a text is
 UTF-8 with plain line feeds; a value is JSON. What starts Perpetual is written with `command`. A `FilePlan` says how:
 
-- `own`: the file is the harness's. The scaffolder adds a line with a hash, and leaves the file alone once a person
-  edited it.
+- `own`: the file is the harness's. It gets a line with a hash, and is left alone once a person edited it.
 - `json`: sets `value` at the path `keys` of a JSON file; an object or a list goes under a key that is Perpetual's own
   (the word is in it) and never over the entries of others. An entry there that a person wrote stays, without `force`.
 - `json_items`: adds the items of `value` to the list at the path `keys`, those that it does not hold yet.

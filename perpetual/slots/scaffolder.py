@@ -82,6 +82,7 @@ class ScaffoldAnswer(TypedDict):
     command: list[str]
     files: list[ScaffoldedFile]
     trust: list[str]
+    snippets: NotRequired[list[dict[str, str]]]  # harness, path, what, text: for a person to put outside of the project
 
 
 class Scaffolder(ABC):

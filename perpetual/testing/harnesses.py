@@ -70,7 +70,7 @@ def _snapshot(root: Path) -> dict[str, bytes | None]:
 
 def _plans(harness: Harness, project: str = "demo", command: tuple[str, ...] = _COMMAND) -> tuple[FilePlan, ...]:
     answer = harness.scaffold(project=project, command=command)
-    assert type(answer) is Scaffold
+    assert isinstance(answer, Scaffold)
     return answer.files
 
 
@@ -178,9 +178,11 @@ class HarnessContract:
     def test_perpetual_is_started_as_it_was_told(self, harness: Harness) -> None:
         """Every word of `command` is used, and a program of another name is not."""
         for command in (_COMMAND, ("uvx", "--from", "perpetual-lab", "perpetual")):
-            told = "\n".join(
-                plan.text + json.dumps(plan.value, ensure_ascii=False) for plan in _plans(harness, command=command)
-            )
+            plans = _plans(harness, command=command)
+            # What is printed for a person, where the harness's configuration is outside of projects.
+            printed = getattr(harness.scaffold(project="demo", command=command), "snippets", ())
+            values = [plan.value for plan in plans] + [snippet.value for snippet in printed]
+            told = "\n".join([plan.text for plan in plans] + [json.dumps(one, ensure_ascii=False) for one in values])
             for word in command:
                 assert word in told, f"{word!r} of {command} is nowhere"
             if command[0] != _COMMAND[0]:

@@ -16,15 +16,23 @@ _SUMMARIES = {
     "kilo": "Kilo: what OpenCode has, which it reads",
     "antigravity": "Antigravity: MCP server, skill",
     "zed": "Zed: MCP server",
+    "windsurf": "Windsurf: an entry to put into its own configuration, printed",
+    "goose": "Goose: an entry to put into its own configuration, printed",
+    "cline": "Cline: an entry to put into its own configuration, printed",
+    "continue": "Continue: an entry to put into its own configuration, printed",
+    "amp": "Amp: an entry to put into its own configuration, printed",
+    "droid": "Droid: an entry to put into its own configuration, printed",
     "mcp": "any agent that reads .mcp.json, AGENTS.md and skills",
 }
+
+_FACTORIES = {"claude-code": "claude_code", "continue": "continue_"}  # where the name is none of Python's
 
 
 @hookimpl
 def perpetual_harnesses() -> list[Provider]:
     """Offers the coding agents that Perpetual knows, and any other one that reads `.mcp.json` and `AGENTS.md`."""
     return [
-        Provider("harness", name, f"perpetual_harnesses.template:{name.replace('-', '_')}", summary)
+        Provider("harness", name, f"perpetual_harnesses.template:{_FACTORIES.get(name, name)}", summary)
         for name, summary in _SUMMARIES.items()
     ]
 

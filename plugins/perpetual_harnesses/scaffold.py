@@ -32,6 +32,7 @@ from perpetual.toolkit.lock import FileLock
 from perpetual_harnesses import managed_blocks
 from perpetual_harnesses.scaffold_edit import Asked, alike, applied, is_bare, kind, persons, undone
 from perpetual_harnesses.scaffold_record import Entry, Record, digest, is_inside, read, write
+from perpetual_harnesses.template import PrintingScaffold
 
 __all__ = ["ALL", "DEFAULT", "chosen", "scaffold"]
 
@@ -115,8 +116,9 @@ def scaffold(
         force: replaces and removes generated files that a person edited.
 
     Returns:
-        `{harnesses, command, files: [{path, action, reason}], trust: [steps]}`; an action `conflict` names a file that
-        could not be merged and stands as it was.
+        `{harnesses, command, files: [{path, action, reason}], trust: [steps], snippets: [{harness, path, what,
+        text}]}`; a snippet is for a person to put into a file outside of the project; an action `conflict` names a
+        file that could not be merged and stands as it was.
 
     Raises:
         UsageError: for a name in both lists, or one that no plugin offers.
@@ -150,7 +152,14 @@ def scaffold(
         ) from problem
     trust = list(dict.fromkeys(step for plan in wanted.values() for step in plan.trust))
     files = [_shown(step, dry_run) for step in steps]
-    return {"harnesses": list(harnesses), "command": list(used), "files": files, "trust": trust}
+    snippets = [
+        {"harness": name, "path": one.path, "what": one.what, "text": one.text(view.root)}
+        for name, plan in wanted.items()
+        for one in (plan.snippets if isinstance(plan, PrintingScaffold) else ())
+    ]
+    return {
+        "harnesses": list(harnesses), "command": list(used), "files": files, "trust": trust, "snippets": snippets,
+    }  # fmt: skip
 
 
 def _stands(view: ScaffoldView, offered: OfferedHarness) -> bool:

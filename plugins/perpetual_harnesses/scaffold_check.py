@@ -65,6 +65,9 @@ def _look(view: ScaffoldView, name: str) -> tuple[bool | None, str, str | None]:
             f"perpetual init -H {name} --command PATH",
         )
     harness = view.choose(name).build()
+    if answer.get("snippets"):
+        places = ", ".join(item["path"] for item in answer.get("snippets", []))
+        return None, f"{files}; {places} is outside of the project and is not read", None
     program = harness.program()
     if program is None:
         return True, files, None

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
@@ -22,22 +23,68 @@ if TYPE_CHECKING:
     from perpetual_harnesses.dispatch.base import Row
 
 __all__ = [
+    "PrintingScaffold",
+    "Snippet",
     "TemplateHarness",
+    "amp",
     "antigravity",
     "claude_code",
+    "cline",
     "codex",
+    "continue_",
     "copilot",
     "cursor",
+    "droid",
     "gemini",
+    "goose",
     "kilo",
     "mcp",
     "opencode",
     "qwen",
     "vscode",
+    "windsurf",
     "zed",
 ]
 
 _PACKAGE = "perpetual_templates"
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """What a person puts into a file outside of the project: init prints it and writes nothing there."""
+
+    path: str
+    what: str
+    value: object  # with {{folder}} for the project's folder
+    form: str = "json"  # or yaml
+
+    def text(self, folder: Path) -> str:
+        """Returns the whole of what the file holds where nothing else is in it."""
+        value = _replaced(self.value, {"{{folder}}": str(folder)})
+        if self.form == "json":
+            return json.dumps(value, indent=2, ensure_ascii=False)
+        from ruamel.yaml import YAML
+
+        stream = StringIO()
+        writer = YAML(typ="safe", pure=True)
+        writer.default_flow_style = False
+        writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+        writer.dump(value, stream)
+        return stream.getvalue().rstrip("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class PrintingScaffold(Scaffold):
+    """A scaffold of a harness whose configuration is outside of projects: what a person puts there is printed."""
+
+    snippets: tuple[Snippet, ...] = ()
+
+
+class _Snippet(TypedDict):
+    path: str
+    what: str
+    form: str
+    value: object
 
 
 class _File(TypedDict):
@@ -91,6 +138,7 @@ class _Template(TypedDict):
     detect: list[str | list[str]]
     files: list[_File]
     trust: list[str]
+    snippets: NotRequired[list[_Snippet]]
     files_of: NotRequired[str]  # another template beside it, whose files come first
     renames: NotRequired[dict[str, str]]  # beginnings of the paths of those, and what takes their place
     program: NotRequired[str]
@@ -128,7 +176,12 @@ class TemplateHarness(Harness):
         if base is not None:
             asked = TemplateHarness(base, self._root).scaffold(project=project, command=command)
             plans = [*map(self._renamed, asked.files), *plans]
-        return Scaffold(tuple(plans), tuple(self._template["trust"]))
+        trust = tuple(self._template["trust"])
+        found = self._template.get("snippets")
+        if found is None:
+            return Scaffold(tuple(plans), trust)
+        snippets = [Snippet(one["path"], one["what"], _filled(one["value"], command), one["form"]) for one in found]
+        return PrintingScaffold(tuple(plans), trust, tuple(snippets))
 
     def _renamed(self, plan: FilePlan) -> FilePlan:
         def renamed(path: str) -> str:
@@ -219,6 +272,18 @@ def _filled(value: object, command: tuple[str, ...]) -> object:
     return value
 
 
+def _replaced(value: object, names: Mapping[str, str]) -> object:
+    """Returns the value with other texts in place of these names."""
+    if isinstance(value, Mapping):
+        return {key: _replaced(item, names) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_replaced(item, names) for item in value]
+    if isinstance(value, str):
+        for name, text in names.items():
+            value = value.replace(name, text)
+    return value
+
+
 def _factory(name: str) -> Callable[[Mapping[str, object]], TemplateHarness]:
     """Returns the factory of a bundled template's provider; it has no options."""
 
@@ -228,15 +293,21 @@ def _factory(name: str) -> Callable[[Mapping[str, object]], TemplateHarness]:
     return build
 
 
+amp = _factory("amp")
 antigravity = _factory("antigravity")
 claude_code = _factory("claude-code")
+cline = _factory("cline")
 codex = _factory("codex")
+continue_ = _factory("continue")
 copilot = _factory("copilot")
 cursor = _factory("cursor")
+droid = _factory("droid")
 gemini = _factory("gemini")
+goose = _factory("goose")
 kilo = _factory("kilo")
 mcp = _factory("mcp")
 opencode = _factory("opencode")
 qwen = _factory("qwen")
 vscode = _factory("vscode")
+windsurf = _factory("windsurf")
 zed = _factory("zed")

@@ -23,7 +23,7 @@ OPENCODE = (
     ".opencode/plugins/perpetual.ts",
     *(f".opencode/commands/{name}.md" for name in DEEDS),
 )
-KEYS = {"schema", "project", "path", "files", "trust", "budget", "notes"}
+KEYS = {"schema", "project", "path", "files", "trust", "budget", "notes", "snippets"}
 
 
 @pytest.fixture

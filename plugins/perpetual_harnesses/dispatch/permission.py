@@ -11,7 +11,7 @@ __all__ = ["allows", "kind_of", "option_of", "server_of"]
 
 _SEPARATORS = ("__", "_", "-", ".", ":", "/", " ")
 _MCP_INPUT = frozenset(("server", "tool", "arguments"))
-_TITLE = re.compile(r"[A-Za-z0-9_.:/ \-]{1,120}")
+_TITLE = re.compile(r"[A-Za-z0-9_.:/ ()\-]{1,120}")
 
 
 def kind_of(value: object) -> Kind:
@@ -22,6 +22,8 @@ def kind_of(value: object) -> Kind:
 def server_of(title: str, servers: Sequence[Server]) -> str | None:
     """Returns the server among `servers` whose tool a title names, as `mcp__perpetual__perpetual_scan` does.
 
+    Gemini CLI's form is `perpetual_scan (perpetual MCP Server)`.
+
     The whole title must be such a name: a command that merely begins with it is none.
     """
     if not _TITLE.fullmatch(title):
@@ -29,7 +31,9 @@ def server_of(title: str, servers: Sequence[Server]) -> str | None:
     for server in servers:
         name = re.escape(server.name)
         joint = "|".join(re.escape(separator) for separator in _SEPARATORS)
-        if re.fullmatch(rf"(?:mcp(?:{joint}))?{name}(?:{joint})[A-Za-z0-9_]+", title):
+        if re.fullmatch(rf"(?:mcp(?:{joint}))?{name}(?:{joint})[A-Za-z0-9_]+", title) or re.fullmatch(
+            rf"[A-Za-z0-9_]+ \({name} MCP Server\)", title
+        ):
             return server.name
     return None
 

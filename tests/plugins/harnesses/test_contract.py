@@ -18,5 +18,5 @@ class TestTemplates(HarnessContract):
     @pytest.fixture
     def harness(self, name: str) -> Harness:
         """One harness."""
-        built: Harness = getattr(template, name.replace("-", "_"))({})
+        built: Harness = getattr(template, {"claude-code": "claude_code", "continue": "continue_"}.get(name, name))({})
         return built

@@ -16,7 +16,7 @@ TASK = Task("?", Path(), "mark", servers=SERVERS)
 @pytest.mark.parametrize(
     "title",
     ["mcp__perpetual__perpetual_scan", "perpetual_perpetual_scan", "perpetual-perpetual_scan",
-     "mcp.perpetual.perpetual_scan", "mcp_perpetual_perpetual_status"],
+     "mcp.perpetual.perpetual_scan", "mcp_perpetual_perpetual_status", "perpetual_scan (perpetual MCP Server)"],
 )  # fmt: skip
 def test_tools_of_the_lab_are_known_by_their_names(title: str) -> None:
     assert server_of(title, SERVERS) == "perpetual"
@@ -27,7 +27,7 @@ def test_tools_of_the_lab_are_known_by_their_names(title: str) -> None:
     "title",
     ["perpetual_scan; rm -rf ~", "perpetual_scan\nrm", "rm perpetual_scan", "xperpetual_scan", "perpetual",
      "perpetual_", "mcp__other__perpetual_scan", "perpetual_scan && true", "perpetual_$(id)", "perpetual_scan `id`", "",
-     "perpétuel_x"],
+     "perpétuel_x", "perpetual_scan (other MCP Server)", "rm (perpetual MCP Server); id", "(perpetual MCP Server)"],
 )  # fmt: skip
 def test_other_titles_are_not(title: str) -> None:
     assert server_of(title, SERVERS) is None
