@@ -147,7 +147,15 @@ class _Template(TypedDict):
 
 
 class TemplateHarness(Harness):
-    """The harness of one template folder; `root` holds the folders of all."""
+    """The harness of one template folder, `NAME/template.yaml` and the texts that it names.
+
+    A plugin's own agent needs only `TemplateHarness("NAME", importlib.resources.files("its_package"))`.
+
+    Args:
+        name: the folder's name.
+        root: holds the folder; by default the templates of Perpetual do. Texts and templates that are not there are
+            those of Perpetual: `common/agents.md`, `common/method.md`, `common/commands/auto.md` and so on.
+    """
 
     def __init__(self, name: str, root: Traversable | None = None) -> None:
         self._name = name
@@ -156,17 +164,31 @@ class TemplateHarness(Harness):
     @cached_property
     def _template(self) -> _Template:
         from ruamel.yaml import YAML
+        from ruamel.yaml.error import YAMLError
 
-        text = self._read(f"{self._name}/template.yaml")
-        template: _Template = YAML(typ="safe", pure=True).load(text)
+        place = f"{self._name}/template.yaml"
+        try:
+            template: _Template = YAML(typ="safe", pure=True).load(self._read(place))
+        except YAMLError as problem:
+            raise PluginError(f"{place}: {' '.join(str(problem).split())[:300]}") from problem
+        if not isinstance(template, dict):
+            raise PluginError(f"{place}: it is no mapping")
+        strange = sorted(map(str, set(template) - _Template.__annotations__.keys()))
+        missing = sorted({"detect", "files", "trust"} - set(template))
+        if strange or missing:
+            raise PluginError(f"{place}: unknown key {strange[0]!r}" if strange else f"{place}: no {missing[0]!r}")
         return template
 
     def _read(self, path: str) -> str:
+        parts = path.split("/")
         try:
-            return self._root.joinpath(*path.split("/")).read_text(encoding="utf-8")
-        except OSError as problem:
+            found = self._root.joinpath(*parts)
+            if not found.is_file():
+                found = files(_PACKAGE).joinpath(*parts)
+            return found.read_text(encoding="utf-8")
+        except (OSError, KeyError, UnicodeDecodeError) as problem:  # KeyError: a zip file's
             raise PluginError(
-                f"the template {path} cannot be read: {problem}", hint="reinstall perpetual-lab"
+                f"the template {path} cannot be read: {problem}", hint="reinstall the distribution that offers it"
             ) from problem
 
     def scaffold(self, *, project: str, command: tuple[str, ...]) -> Scaffold:
