@@ -16,8 +16,10 @@ from pathlib import Path
 
 from perpetual.api import Finding, ListCommand, PerpetualError, ScaffoldView
 from perpetual.toolkit.units import counted
+from perpetual_harnesses.harness_checks import CHECKS, Look
 from perpetual_harnesses.scaffold import scaffold
 from perpetual_harnesses.scaffold_record import read
+from perpetual_harnesses.template import TemplateHarness
 
 __all__ = ["ASKED_FOR_S", "examine"]
 
@@ -77,11 +79,14 @@ def _look(view: ScaffoldView, name: str) -> tuple[bool | None, str, str | None]:
     if os.path.realpath(found).startswith(os.path.join(os.path.realpath(view.root), "")):
         return None, f"{files}; {found} lies in the project and is not started", "take the project off the PATH"
     listing = harness.listing()
-    if listing is None:
-        return True, f"{files}; {found}", None
-    ok, said = _ask(found, listing, view.root)
-    steps = answer["trust"][0] if answer["trust"] and ok is not True else None
-    return ok, f"{files}; {said}", steps
+    ok, said = (True, found) if listing is None else _ask(found, listing, view.root)
+    if ok is not True:
+        return ok, f"{files}; {said}", next(iter(answer["trust"]), None)
+    look = Look(view.root, starter, os.environ)
+    checks = harness.checks() if isinstance(harness, TemplateHarness) else ()
+    notes = [note for note in (CHECKS[name](look) for name in checks) if note is not None]
+    detail = "; ".join([files, said, *(note.text for note in notes)])
+    return None if notes else True, detail, "; ".join(note.remedy for note in notes) or None
 
 
 def _ask(program: str, listing: ListCommand, folder: Path) -> tuple[bool | None, str]:

@@ -138,6 +138,7 @@ class _Template(TypedDict):
     detect: list[str | list[str]]
     files: list[_File]
     trust: list[str]
+    doctor: NotRequired[list[str]]
     snippets: NotRequired[list[_Snippet]]
     files_of: NotRequired[str]  # another template beside it, whose files come first
     renames: NotRequired[dict[str, str]]  # beginnings of the paths of those, and what takes their place
@@ -251,6 +252,20 @@ class TemplateHarness(Harness):
         """Returns the command of the template, where the harness has one that costs little."""
         item = self._template.get("listing")
         return None if item is None else ListCommand(tuple(item["command"]), item["accepted"], item.get("waiting", ""))
+
+    def checks(self) -> tuple[str, ...]:
+        """Returns the names of the doctor's further looks at this harness.
+
+        Raises:
+            PluginError: for a look that there is not.
+        """
+        from perpetual_harnesses.harness_checks import CHECKS
+
+        names = tuple(self._template.get("doctor", ()))
+        strange = sorted({*names} - CHECKS.keys())
+        if strange:
+            raise PluginError(f"{self._name}/template.yaml: doctor: {strange[0]!r} is none of {', '.join(CHECKS)}")
+        return names
 
     def driving(self) -> Row | None:
         """Returns how the harness is driven, None where the template does not say.

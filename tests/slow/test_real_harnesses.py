@@ -262,7 +262,37 @@ def test_codex_lists_the_server_and_the_doctor_says_so(codex: Bench) -> None:
     assert (entry["name"], entry["enabled"], entry["startup_timeout_sec"]) == ("perpetual", True, 30.0)
     assert entry["transport"]["args"] == ["mcp"]
     found = codex.doctor("codex")
-    assert (found["ok"], "codex mcp list --json lists it" in found["detail"]) == (True, True), found
+    assert (found["ok"], "codex mcp list --json lists it" in found["detail"]) == (None, True), found
+    assert "Codex skips the hooks of .codex/hooks.json until a person accepts them" in found["detail"]
+    _accept_hooks(codex)
+    (codex.home / ".profile").write_text(f'PATH="{Path(sys.executable).parent}:$PATH"\n')
+    found = codex.doctor("codex")
+    assert (found["ok"], found["hint"]) == (True, None), found
+
+
+def _accept_hooks(codex: Bench) -> None:
+    """Writes down a person's yes to the hooks as Codex does, by the keys and checksums that it names itself."""
+    with subprocess.Popen(
+        ["codex", "app-server"], cwd=codex.folder, env=codex.env, text=True, start_new_session=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    ) as server:  # fmt: skip
+        assert server.stdin is not None
+        assert server.stdout is not None
+        try:
+            hello = {"clientInfo": {"name": "test", "version": "0"}}
+            for number, (method, params) in enumerate(
+                (("initialize", hello), ("hooks/list", {"cwds": [str(codex.folder)]}))
+            ):
+                server.stdin.write(json.dumps({"id": number, "method": method, "params": params}) + "\n")
+                server.stdin.flush()
+                answer = next(m for m in map(json.loads, server.stdout) if m.get("id") == number)
+        finally:
+            os.killpg(server.pid, signal.SIGKILL)
+    hooks = answer["result"]["data"][0]["hooks"]
+    assert {hook["trustStatus"] for hook in hooks} == {"untrusted"}
+    with (codex.home / ".codex/config.toml").open("a") as file:
+        for hook in hooks:
+            file.write(f'\n[hooks.state.{json.dumps(hook["key"])}]\ntrusted_hash = "{hook["currentHash"]}"\n')
 
 
 def test_the_doctor_names_untrusted_codex(codex: Bench) -> None:

@@ -58,8 +58,6 @@ def test_the_check_finds_nothing_without_a_scaffold(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "ok", "told"),
     [
-        ("""print('[{"name": "perpetual", "enabled": true}]' if sys.argv[1:3] == ["mcp", "list"] else 'usage')""", True,
-         "codex mcp list --json lists it"),
         ("print('[]')", None, "codex mcp list --json waits for a person"),
         ("print('[{}]')", False, "codex mcp list --json does not list it: [{}]"),
         ("sys.exit(3)", False, "does not list it: exit 3"),
@@ -72,7 +70,18 @@ def test_the_answer_of_the_harness_is_shown(
     found = _finding(lab)
     assert (found["ok"], "in place; " in found["detail"]) == (ok, True)
     assert told in found["detail"]
-    assert ("trust it" in str(found["hint"])) == (ok is not True)
+    assert "trust it" in str(found["hint"])
+
+
+def test_what_the_harness_lists_is_shown_with_hooks_that_it_skips(lab: Lab, codex: Callable[[str], None]) -> None:
+    codex("""print('[{"name": "perpetual", "enabled": true}]' if sys.argv[1:3] == ["mcp", "list"] else 'usage')""")
+    found = _finding(lab)
+    assert "codex mcp list --json lists it" in found["detail"]
+    assert "Codex skips the hooks of .codex/hooks.json until a person accepts them" in found["detail"]
+    assert (found["ok"], "accept the hooks" in str(found["hint"])) == (None, True)
+    (lab.root / ".codex/hooks.json").unlink()
+    lab.scaffold(["mcp"], remove=["codex"])
+    assert [one["ok"] for one in lab.doctor() if one["check"].startswith("harness")] == [True]
 
 
 def test_a_harness_that_hangs_is_ended(
