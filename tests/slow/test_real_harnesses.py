@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,23 +63,28 @@ model_server = _load(ROOT / "tests" / "fixtures" / "model_server.py")
 
 @pytest.fixture(scope="session")
 def clients() -> Path:
-    """A folder with the programs of the agents, the same for every session that wants the same versions."""
+    """A folder with the programs of the agents."""
+    return installed(PACKAGES, NATIVE)
+
+
+def installed(packages: Path, native: Mapping[str, tuple[str, ...]]) -> Path:
+    """Returns a folder with programs of npm packages, the same for every session that wants the same versions."""
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("npm is not installed, and the agents come with it")
-    version = hashlib.sha256((PACKAGES / "package-lock.json").read_bytes()).hexdigest()[:12]
+    version = hashlib.sha256((packages / "package-lock.json").read_bytes()).hexdigest()[:12]
     cache = Path(OUTSIDE.get("XDG_CACHE_HOME") or Path(OUTSIDE["HOME"]) / ".cache")
     folder = cache / "perpetual-harness-clients" / version
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / "installing.lock"):
         if not (folder / "installed").exists():
             for name in ("package.json", "package-lock.json"):
-                shutil.copy(PACKAGES / name, folder)
+                shutil.copy(packages / name, folder)
             quiet = ["--no-audit", "--no-fund", "--loglevel=error", "--omit-lockfile-registry-resolved"]
             programs = folder / "programs"
             programs.mkdir(exist_ok=True)
             fetch([npm, "install", "--ignore-scripts", *quiet], cwd=folder, env=OUTSIDE, limit_s=500)
-            for name, places in NATIVE.items():
+            for name, places in native.items():
                 found = [path for place in places for path in sorted((folder / "node_modules").glob(place))]
                 assert found, f"none of {places} was installed"
                 (programs / name).unlink(missing_ok=True)
