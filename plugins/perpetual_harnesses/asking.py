@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["asked", "turn_named"]
 
 PURPOSE = "ask"
+_LONGEST_S = 7 * 86_400.0
 
 
 def asked(
@@ -35,7 +36,7 @@ def asked(
         harness: its name; by default that of the session, or the project's own.
         go_on: whether to go on with the session of the last question.
         model: the model, as the harness names it.
-        timeout: seconds, or with a unit.
+        timeout: seconds, or with a unit; of an agent at most what the configuration says.
         allow: kinds of tool calls that may be permitted, of those that the project allows.
         idempotency_key: a second call with the same key returns the first one's turn.
         seen: is given the model's words as they come.
@@ -57,7 +58,11 @@ def asked(
     driving = Driving(lab)
     limits = driving.limits()
     if timeout is not None:
-        limits = replace(limits, wall_s=seconds_of(timeout, "--timeout"))
+        asked_s = min(seconds_of(timeout, "--timeout"), _LONGEST_S)
+        # A limit of the configuration is a person's to lift.
+        limits = replace(
+            limits, wall_s=min(asked_s, limits.wall_s) if lab.actor.startswith(("agent:", "mcp:")) else asked_s
+        )
     turn = driving.drive(
         prompt, harness=harness, purpose=PURPOSE, session=session, model=model, agent=True,
         allow=None if allow is None else [kind_of(one) for one in allow], limits=limits, seen=seen, started=started,

@@ -40,6 +40,7 @@ def ask(
 ) -> int:  # fmt: skip
     """Ask an installed coding agent PROMPT, with the lab's tools at hand; `-` reads it from standard input."""
     from perpetual_harnesses.asking import asked
+    from perpetual_harnesses.dispatch.driving import NotRecorded
 
     dispatchers: list[Dispatcher] = []
 
@@ -51,10 +52,17 @@ def ask(
 
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
-    found = asked(
-        cli.lab, sys.stdin.read() if prompt == "-" else prompt, harness=harness, go_on=go_on, model=model,
-        timeout=timeout, allow=allow or None, idempotency_key=idempotency_key, started=dispatchers.append,
-    )  # fmt: skip
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, stop)  # the terminal was closed
+    try:
+        found = asked(
+            cli.lab, sys.stdin.read() if prompt == "-" else prompt, harness=harness, go_on=go_on, model=model,
+            timeout=timeout, allow=allow or None, idempotency_key=idempotency_key, started=dispatchers.append,
+        )  # fmt: skip
+    except NotRecorded as problem:
+        if not cli.as_json:
+            click.echo(printable(problem.turn.text))
+        raise
     return _answer(cli, found)
 
 
@@ -91,7 +99,7 @@ def _notes(found: TurnDocument, status: int) -> list[str]:
 def _hint(found: TurnDocument) -> str | None:
     return {
         "auth_required": f"perpetual auth login {found['harness']}",
-        "permission_refused": "perpetual config set plugins.harnesses.allow lists what is permitted",
+        "permission_refused": 'perpetual config set plugins.harnesses.allow \'["read", "execute"]\' permits kinds',
         "budget_cut": "perpetual ask --timeout 30m, or plugins.harnesses.max_steps, tokens_per_turn, usd_per_turn",
         "server_missing": "perpetual doctor",
         "broken_stream": f"perpetual turns show {found['id']}",
@@ -212,5 +220,5 @@ def show(cli: CliContext, id: str) -> None:
 def _in_words(found: TurnDocument) -> str:
     lines = [f"{found['id']}  {found['harness']} ({found['dispatcher']})  {found['outcome'] or found['state']}"]
     lines += [f"  {printable(found['problem'])}"] if found["problem"] else []
-    lines += [f"  {one['status']}: {printable(one['title'])}" for one in found["tool_calls"]]
+    lines += [f"  {printable(one['status'])}: {printable(one['title'])}" for one in found["tool_calls"]]
     return "\n".join([*lines, printable(found["text"])])

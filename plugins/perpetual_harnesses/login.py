@@ -102,7 +102,9 @@ def chat_words(lab: Lab, name: str | None, environment: Mapping[str, str] = os.e
 
     Raises:
         NotFound: for an unknown harness, or where none is installed.
+        NotPermitted: in a held project, whose files a harness would load.
     """
+    lab.trust.require("starting a coding agent")
     row = _row(lab, name, environment)
     return _installed(row, row.chat or (_program(row),), lab.root, environment)
 

@@ -87,12 +87,16 @@ class DispatchError(PerpetualError):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """An MCP server that the harness is to start; `env` is added to what the harness hands on."""
+    """An MCP server that the harness is to start.
+
+    `env` is added to what the harness hands on. Calls of `tools`, by their names, are permitted.
+    """
 
     name: str
     command: str
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    tools: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ class Claude(Dialect):
             self._end(event, gathered)
 
     def _begin(self, event: Json, gathered: Gathered) -> None:
-        gathered.session = neutralise(event.get("session_id"), 200)
+        gathered.session = _named(event.get("session_id")) or gathered.session
         gathered.model = str(event.get("model") or "")
         wanted = {server.name for server in gathered.task.servers}
         for server in _list(event.get("mcp_servers")):
@@ -138,7 +138,7 @@ class Claude(Dialect):
 
     def _end(self, event: Json, gathered: Gathered) -> None:
         self._is_whole = True
-        gathered.session = neutralise(event.get("session_id") or gathered.session, 200)
+        gathered.session = _named(event.get("session_id")) or gathered.session
         usage = _claude_usage(_mapping(event.get("usage")))
         steps = count(event.get("num_turns")) or gathered.used.steps
         total = money(event.get("total_cost_usd"))
@@ -199,8 +199,8 @@ class Codex(Dialect):
         return words
 
     def permissions(self, task: Task) -> list[str]:
-        """Returns the sandbox: files may be written where the policy lets them be edited."""
-        writes = task.allow & {"edit", "execute"}
+        """Returns the sandbox: files may be written where the policy has edits and commands."""
+        writes = {"edit", "execute"} <= task.allow  # its sandbox knows no edits without commands
         return ["-c", f'sandbox_mode="{"workspace-write" if writes else "read-only"}"']
 
     def take(self, line: str, gathered: Gathered) -> None:
@@ -208,7 +208,7 @@ class Codex(Dialect):
         event = _object(line)
         kind = event.get("type")
         if kind == "thread.started":
-            gathered.session = neutralise(event.get("thread_id"), 200)
+            gathered.session = _named(event.get("thread_id")) or gathered.session
         elif kind in ("item.started", "item.completed", "item.updated"):
             self._item(_mapping(event.get("item")), str(kind), gathered)
         elif kind == "turn.completed":
@@ -278,6 +278,10 @@ def _object(line: str) -> Json:
 
 def _mapping(value: object) -> Json:
     return value if isinstance(value, dict) else {}
+
+
+def _named(value: object) -> str | None:
+    return neutralise(value, 200) if isinstance(value, str) and value else None
 
 
 def _items(value: object) -> list[object]:

@@ -6,17 +6,18 @@ processes are ended, and what was booked for it stays booked, since the service 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import sys
-import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from perpetual.api import Conflict, NotFound, NotPermitted, PerpetualError, UsageError, unknown
+from perpetual.api import Conflict, NotFound, NotPermitted, PerpetualError, TransientError, UsageError, unknown
 from perpetual.toolkit import platform, user_state
 from perpetual.toolkit.fence import neutralise
 from perpetual_harnesses import scaffold_record
@@ -24,19 +25,27 @@ from perpetual_harnesses.dispatch.base import Dispatcher, DispatchError, Kind, L
 from perpetual_harnesses.dispatch.environment import DISPATCH, READY, new_mark
 from perpetual_harnesses.dispatch.marks import going
 from perpetual_harnesses.dispatch.permission import kind_of
-from perpetual_harnesses.dispatch.records import ENDED, GOING, LOST, SESSION, TURN, sums_of
+from perpetual_harnesses.dispatch.records import ENDED, GOING, LOST, REFUSED, SESSION, TURN, sums_of
 
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Record
 
-__all__ = ["COMMAND", "Drivable", "Driving", "Harnessed", "Known", "inside", "rows"]
+__all__ = ["COMMAND", "OWN_TOOLS", "Drivable", "Driving", "Harnessed", "Known", "NotRecorded", "inside", "rows"]
 
 HANDED_OVER = "ask"  # the purpose of turns in which an agent works on the research for a person
 COMMAND = "command"  # the harness of the options `command` and `resume`
 SERVER = "perpetual"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+\[\]-]{0,199}")  # of sessions and models: never an option of a command
 _MOST_PROMPT_BYTES = 1 << 20
+_SETTLE_S = 120.0  # for a store that is busy when an answer has come
+# The tools of the lab's own server; those of plugins come to them.
+OWN_TOOLS = (
+    "perpetual_status", "perpetual_brief", "perpetual_hypotheses", "perpetual_experiments", "perpetual_propose",
+    "perpetual_edit", "perpetual_undo", "perpetual_run", "perpetual_runs", "perpetual_logs", "perpetual_kill",
+    "perpetual_scan", "perpetual_wait", "perpetual_show", "perpetual_evidence", "perpetual_memory",
+    "perpetual_budget",
+)  # fmt: skip
 
 
 @runtime_checkable
@@ -65,6 +74,17 @@ class Known:
     row: Row
     is_scaffolded: bool
     is_here: bool
+
+
+class NotRecorded(PerpetualError):
+    """A harness has answered, and its turn could not be recorded: `turn` has the answer."""
+
+    code = "turn_not_recorded"
+
+    def __init__(self, turn: Turn, problem: PerpetualError) -> None:
+        super().__init__(f"the agent has answered, and its turn could not be recorded: {problem.message}",
+                         hint=problem.hint)  # fmt: skip
+        self.turn = turn
 
 
 class Driving:
@@ -107,7 +127,11 @@ class Driving:
                 return Harnessed(known.row, dispatcher, name, None, known.is_scaffolded)
             problems.append(problem)
         # The last way is the plainest: what is missing for it is what is easiest to install.
-        installable = [one for one in problems if "installed" in one.message] or problems
+        installable = (
+            [one for one in problems if "in the project" in one.message]
+            or [one for one in problems if "installed" in one.message]
+            or problems
+        )
         wrong = installable[-1] if installable else DispatchError("no dispatcher is in force")
         return Harnessed(known.row, None, "", wrong, known.is_scaffolded)
 
@@ -145,6 +169,9 @@ class Driving:
             return named
         if known and known[0].dispatcher is not None:
             return known[0]
+        own = next((one.problem for one in known if one.problem and "in the project" in one.problem.message), None)
+        if own is not None:
+            raise NotFound(own.message, hint=own.hint, code="harness_not_installed")
         raise self.nothing_installed()
 
     def drive(
@@ -192,7 +219,7 @@ class Driving:
         if self._environment.get(DISPATCH):
             raise NotPermitted("a coding agent that the lab drives cannot drive another", code="dispatched")
         self._lab.trust.require("driving a coding agent")
-        if idempotency_key is not None and (made := self._made(idempotency_key)) is not None:
+        if idempotency_key is not None and (made := self._made(idempotency_key, prompt)) is not None:
             return made
         chosen = self.choose(harness if session is None else session["harness"])
         if session is not None and harness not in (None, session["harness"]):
@@ -206,34 +233,38 @@ class Driving:
         self.end_lost()
         mark = new_mark()
         limits = limits or self.limits()
-        turn = self._begin(chosen, mark, prompt, purpose, idempotency_key)
+        lab = self._lab
+        with lab.transaction():  # of two calls with one key, or about one session, one begins
+            if idempotency_key is not None and (made := self._made(idempotency_key, prompt)) is not None:
+                return made
+            self._refuse_second(session)
+            turn = self._begin(chosen, mark, prompt, purpose, idempotency_key, session)
         booked = self._booked(limits)
         try:
             self._lab.budget.debit(f"turn {mark}", booked)
         except PerpetualError as problem:
-            self._end(turn, Turn("budget_cut", outcomes=("budget_cut",), problem=problem.message))
+            found = Turn("budget_cut", outcomes=("budget_cut",), problem=problem.message)
+            self._end(turn, found, state=REFUSED)
             raise
-        folder = Path(tempfile.mkdtemp(prefix="perpetual-turn-"))
         try:
-            servers = (self._server(mark, folder / "ready"),) if with_lab else ()
-            task = Task(
-                prompt, cwd or self._lab.root, mark, session=None if session is None else session["session"],
-                known=sums_of(session), model=wanted,
-                agent=chosen.row.agent if agent and chosen.is_scaffolded else "", servers=servers,
-                allow=self.allowed(allow), limits=limits, ready=folder / "ready" if servers else None,
-                ready_s=float(str(self._options["server_wait_s"])),
-            )  # fmt: skip
-            if started is not None:
-                started(chosen.dispatcher)
-            with going(mark):  # which ends what is left of the lost ones, too
+            with going(mark) as folder:  # which ends what is left of the lost ones, too
+                servers = (self._server(mark, folder / "ready"),) if with_lab else ()
+                task = Task(
+                    prompt, cwd or self._lab.root, mark, session=None if session is None else session["session"],
+                    known=sums_of(session), model=wanted,
+                    agent=chosen.row.agent if agent and chosen.is_scaffolded else "", servers=servers,
+                    allow=self.allowed(allow), limits=limits, ready=folder / "ready" if servers else None,
+                    ready_s=float(str(self._options["server_wait_s"])),
+                )  # fmt: skip
+                if started is not None:
+                    started(chosen.dispatcher)
                 found = chosen.dispatcher.turn(chosen.row, task, seen)
         except DispatchError as problem:
             self._lab.budget.reconcile(f"turn {mark}", dict.fromkeys(booked, 0.0))
-            self._end(turn, Turn("no_answer", outcomes=("no_answer",), problem=problem.message))
+            found = Turn("no_answer", outcomes=("no_answer",), problem=problem.message)
+            self._end(turn, found, state=REFUSED)
             raise
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        return self._settle(turn, chosen, purpose, session, found, booked)
+        return self._settled(turn, chosen, purpose, session, found, booked)
 
     def limits(self) -> Limits:
         """Returns the limits of a turn by the configuration."""
@@ -252,12 +283,7 @@ class Driving:
         """Records which turns are lost because their driver was killed, and returns how many there were."""
         lost = 0
         for turn in self._lab.records(TURN).find(state=GOING):
-            driver = turn["driver"]
-            if (
-                isinstance(driver, list)
-                and len(driver) == 3
-                and platform.is_alive(platform.Identity(str(driver[0]), int(driver[1]), int(driver[2])))
-            ):
+            if _is_driven(turn):
                 continue
             self._lab.records(TURN).update(turn.id, state=LOST, outcome="broken_stream", outcomes=["broken_stream"],
                                            problem="the process that drove the harness was ended")  # fmt: skip
@@ -266,8 +292,20 @@ class Driving:
 
     # --- inside -------------------------------------------------------------------------------------------------
 
-    def _made(self, key: str) -> Record | None:
-        """Returns the turn of a key, if it has ended; one that is lost is driven again, with its key."""
+    def _refuse_second(self, session: Record | None) -> None:
+        """Raises Conflict while another turn of the session goes on: two at once would mix."""
+        if session is None:
+            return
+        for turn in self._lab.records(TURN).find(session=session["session"], state=GOING):
+            if _is_driven(turn):
+                raise Conflict(f"the turn {turn.id} of this session goes on", hint="wait for it to end")
+
+    def _made(self, key: str, prompt: str) -> Record | None:
+        """Returns the turn of a key, if it has ended; one that is lost or was refused is driven again, with its key.
+
+        Raises:
+            Conflict: where the turn goes on, and where the key was given for another prompt.
+        """
         found = self._lab.records(TURN).find(key=key)
         going = next((one for one in found if one["state"] == GOING), None)
         if going is not None:
@@ -275,7 +313,10 @@ class Driving:
             going = self._lab.records(TURN).get(going.id)
             if going["state"] == GOING:
                 raise Conflict(f"the turn {going.id} of this key goes on", hint="wait for it to end")
-        return next((one for one in found if one["state"] == ENDED), None)
+        made = next((one for one in found if one["state"] == ENDED), None)
+        if made is not None and made["prompt"] not in (None, prompt):
+            raise Conflict(f"the key was given for another prompt, of {made.id}", hint="take another key")
+        return made
 
     def _booked(self, limits: Limits) -> dict[str, float]:
         options = self._options
@@ -292,13 +333,17 @@ class Driving:
         for name in ("PERPETUAL_CACHE_DIR", "PERPETUAL_BOOT_ID", "XDG_CONFIG_HOME", "HOME"):
             if name in self._environment:
                 own[name] = self._environment[name]
-        return Server(SERVER, sys.executable, ("-P", "-m", "perpetual", "mcp", "--state"), own)
+        tools = frozenset((*OWN_TOOLS, *(one.name for one in self._lab.registry.serving("mcp_tool"))))
+        return Server(SERVER, sys.executable, ("-P", "-m", "perpetual", "mcp", "--state"), own, tools)
 
-    def _begin(self, chosen: Harnessed, mark: str, prompt: str, purpose: str, key: str | None) -> Record:
+    def _begin(
+        self, chosen: Harnessed, mark: str, prompt: str, purpose: str, key: str | None, session: Record | None
+    ) -> Record:  # fmt: skip
         me = platform.identity_of(os.getpid())
         return self._lab.records(TURN).add(
             harness=chosen.row.name, dispatcher=chosen.name, purpose=purpose, mark=mark,
             driver=None if me is None else [me.boot_id, me.pid, me.start_ticks], state=GOING, key=key, prompt=prompt,
+            session=None if session is None else session["session"],
         )  # fmt: skip
 
     def _settle(
@@ -312,14 +357,33 @@ class Driving:
         if found.used.usd is not None:
             used["usd"] = found.used.usd
         lab = self._lab
-        if found.session is not None and purpose == HANDED_OVER:
-            from perpetual_loop.handover import write_handover
-
-            write_handover(lab, found.session, harness=chosen.row.name, last_words=found.text)
         with lab.transaction():
             lab.budget.reconcile(f"turn {turn['mark']}", used)
             self._remember(chosen, purpose, session, found)
-            return self._end(turn, found)
+            made = self._end(turn, found)
+        if found.session is not None and purpose == HANDED_OVER:
+            from perpetual_loop.handover import write_handover
+
+            with contextlib.suppress(PerpetualError):  # the turn is on record; the next one is handed over
+                write_handover(lab, found.session, harness=chosen.row.name, last_words=found.text)
+        return made
+
+    def _settled(
+        self, turn: Record, chosen: Harnessed, purpose: str, session: Record | None, found: Turn,
+        booked: Mapping[str, float],
+    ) -> Record:  # fmt: skip
+        """Settles, again while the store is busy: the answer was paid for.
+
+        Raises:
+            NotRecorded: where it cannot be recorded; it has the turn.
+        """
+        deadline = time.monotonic() + _SETTLE_S
+        while True:
+            try:
+                return self._settle(turn, chosen, purpose, session, found, booked)
+            except PerpetualError as problem:
+                if not isinstance(problem, TransientError) or time.monotonic() > deadline:
+                    raise NotRecorded(found, problem) from problem
 
     def _remember(self, chosen: Harnessed, purpose: str, session: Record | None, found: Turn) -> None:
         if found.session is None or not _ID.fullmatch(found.session):
@@ -333,10 +397,10 @@ class Driving:
                         dispatcher=chosen.name, tokens_in=known.tokens_in, tokens_out=known.tokens_out,
                         usd=known.usd)  # fmt: skip
 
-    def _end(self, turn: Record, found: Turn) -> Record:
+    def _end(self, turn: Record, found: Turn, *, state: str = ENDED) -> Record:
         refused = [one.title for one in found.asked if not one.allowed]
         return self._lab.records(TURN).update(
-            turn.id, state=ENDED, session=found.session, outcome=found.outcome, outcomes=[*found.outcomes],
+            turn.id, state=state, session=found.session, outcome=found.outcome, outcomes=[*found.outcomes],
             problem=found.problem, text=found.text, tools=[asdict(one) for one in found.tools], refused=refused,
             left=[*found.left], tokens_in=found.used.tokens_in, tokens_out=found.used.tokens_out, usd=found.used.usd,
             steps=found.used.steps, model=found.model, duration_s=round(found.duration_s, 3),
@@ -357,6 +421,14 @@ def rows(lab: Lab) -> list[tuple[Row, bool]]:
             found.append((row if row.name == name else _named(row, name), bool(harness.detect(lab.root))))
     own = _of_command(lab)
     return [*found, *([(own, True)] if own is not None else [])]
+
+
+def _is_driven(turn: Record) -> bool:
+    """Returns whether the process that drives a turn lives."""
+    driver = turn["driver"]
+    if not isinstance(driver, list) or len(driver) != 3:
+        return False
+    return platform.is_alive(platform.Identity(str(driver[0]), int(driver[1]), int(driver[2])))
 
 
 def _named(row: Row, name: str) -> Row:

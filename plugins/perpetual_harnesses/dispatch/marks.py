@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,8 +23,8 @@ _LARGEST_BYTES = 4096
 
 
 @contextmanager
-def going(mark: str) -> Iterator[None]:
-    """Keeps a turn's mark on file while the block runs, and ends what killed drivers have left before.
+def going(mark: str) -> Iterator[Path]:
+    """Yields a folder for a turn, with its mark on file meanwhile; ends what killed drivers have left before.
 
     Raises:
         OSError, PerpetualError: where the user's state folder cannot be used: without the file nothing is started.
@@ -34,9 +35,12 @@ def going(mark: str) -> Iterator[None]:
     file = folder / f"{mark}.json"
     me = platform.identity_of(os.getpid())
     write_atomic(file, json.dumps(None if me is None else [*me]))
+    place = folder / f"{mark}.d"
+    place.mkdir(mode=0o700)
     try:
-        yield
+        yield place
     finally:
+        shutil.rmtree(place, ignore_errors=True)
         with contextlib.suppress(OSError):
             file.unlink()
 
@@ -54,6 +58,7 @@ def end_lost() -> list[str]:
         if found is None or _is_driven(file):
             continue
         ended += end_marked(found[1]).values()
+        shutil.rmtree(folder / f"{found[1]}.d", ignore_errors=True)
         with contextlib.suppress(OSError):
             file.unlink()
     return ended

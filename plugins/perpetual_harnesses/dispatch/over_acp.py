@@ -39,7 +39,9 @@ _AUTH_REQUIRED, _NO_METHOD = -32000, -32601
 _CANCEL_S, _CUT_S = 0.8, 2.0  # for the harness to confirm that it has stopped: for a caller, and at a limit
 _CLOSE_S = 1.0
 _READY_TICK_S = 0.02
+_MOST_REQUESTS, _LINES_AT_ONCE = 64, 32
 _MOST_CALLS = 1000  # of tools, whose input is kept for a question about it
+_MOST_KEYS = 20  # of an input
 _MOST_BAD_LINES = 100  # of what is no message, such as a warning that was printed to the wrong stream
 
 Json = dict[str, object]
@@ -51,7 +53,7 @@ class AcpDispatcher(Dispatcher):
     name = "acp"
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # `cancel` may come in a signal handler
         self._going: set[_Going] = set()
 
     def problem(self, row: Row, environment: Mapping[str, str]) -> PerpetualError | None:
@@ -128,14 +130,20 @@ class _Wire:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, update: Callable[[Json], None]
     ) -> None:
         self._reader, self._writer, self._update = reader, writer, update
-        self._bad = 0
+        self._bad = self._lines = 0
+        self._open_requests = 0  # of the harness, that were not answered yet
 
     async def send(self, message: Json) -> None:
         self._writer.write(json.dumps(message, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
         await self._writer.drain()
+        if "method" not in message:
+            self._open_requests -= 1
 
     async def receive(self) -> Json | None:
         while True:
+            self._lines += 1
+            if self._lines % _LINES_AT_ONCE == 0:
+                await asyncio.sleep(0)  # a flood of lines keeps no limit from being noticed
             try:
                 line = await self._reader.readuntil(b"\n")
             except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, OSError):
@@ -154,6 +162,10 @@ class _Wire:
                 if isinstance(parameters, dict) and isinstance(parameters.get("update"), dict):
                     self._update(parameters["update"])
                 continue
+            if "method" in message and "id" in message:
+                self._open_requests += 1
+                if self._open_requests > _MOST_REQUESTS:
+                    return None  # it asks on without taking the answers
             return message
 
     async def close(self) -> None:
@@ -193,7 +205,10 @@ async def _drive(row: Row, task: Task, process: Process, gathered: Gathered, goi
         with contextlib.suppress(Exception):
             await asyncio.wait_for(connection.close(), _CLOSE_S)
         read.close()
-        write.close()
+        if write.get_write_buffer_size():
+            write.abort()  # what a harness does not read is not waited for
+        else:
+            write.close()
 
 
 def _judge(problem: BaseException | None, gathered: Gathered, refused: type[Exception]) -> None:
@@ -218,7 +233,7 @@ class _Session:
 
     def __init__(self, row: Row, task: Task, gathered: Gathered, stop: Callable[[], None]) -> None:
         self._row, self._task, self._gathered, self._stop = row, task, gathered, stop
-        self._is_prompted = False
+        self._is_prompted = self._is_answered = False
         self._is_speaking = False  # whether the last update was words of the model
         self._is_stepping = False  # whether what comes is of a call of the model that was counted
         self._mcp: set[str] = set()  # tool calls that the harness marks as those of servers
@@ -239,6 +254,7 @@ class _Session:
         answer = _mapping(await connection.send_request("session/prompt", {
             "sessionId": self._gathered.session, "prompt": [{"type": "text", "text": self._task.prompt}],
         }))  # fmt: skip
+        self._is_answered = True
         self._take_usage(answer)
         self._take_reason(answer.get("stopReason"))
         await self._close(connection, _mapping(hello.get("agentCapabilities")))
@@ -325,10 +341,19 @@ class _Session:
 
     async def stop(self, connection: Connection, speaking: asyncio.Future[None], seconds: float) -> None:
         """Asks the harness to stop, and waits a while for its word that it has."""
-        if self._is_prompted:
-            with contextlib.suppress(Exception):
-                await connection.send_notification("session/cancel", {"sessionId": self._gathered.session})
+        if not self._is_prompted:
+            return
+        asked = asyncio.ensure_future(
+            connection.send_notification("session/cancel", {"sessionId": self._gathered.session})
+        )
+        try:  # a harness that does not read any more takes no word either
+            await asyncio.wait((speaking, asked), timeout=seconds, return_when="FIRST_EXCEPTION")
+            if not speaking.done() and asked.done():
                 await asyncio.wait((speaking,), timeout=seconds)
+        finally:
+            asked.cancel()
+            with contextlib.suppress(Exception, asyncio.CancelledError):
+                await asked
 
     # --- what comes ---------------------------------------------------------------------------------------------
 
@@ -349,13 +374,14 @@ class _Session:
             any(_mapping(one.get("_meta")).get("is_mcp_tool_call") is True for one in (asked, call)) or id in self._mcp
         )
         raw = call.get("rawInput") or self._raw.get(id)
-        allowed = not self._gathered.is_over and allows(self._task, kind, title, raw, is_mcp=is_mcp)
+        is_over = self._gathered.is_over or self._is_answered or not self._is_prompted
+        allowed = not is_over and allows(self._task, kind, title, raw, is_mcp=is_mcp)
         option = option_of(asked.get("options"), allowed=allowed)
         if option is None and allowed:  # only for good, or in a way that is not known here
             allowed, option = False, option_of(asked.get("options"), allowed=False)
-        if not self._gathered.is_over:
+        if not is_over:
             self._gathered.asked(title, kind, allowed=allowed)
-        if option is None or self._gathered.is_over:
+        if option is None or is_over:
             return {"outcome": {"outcome": "cancelled"}}
         return {"outcome": {"outcome": "selected", "optionId": option}}
 
@@ -393,7 +419,7 @@ class _Session:
         if _mapping(update.get("_meta")).get("is_mcp_tool_call") is True:
             self._mcp.add(id)
         if raw := _mapping(update.get("rawInput")):
-            self._raw[id] = raw
+            self._raw[id] = {key[:40]: _short(value) for key, value in [*raw.items()][:_MOST_KEYS]}
             if len(self._raw) > _MOST_CALLS:
                 del self._raw[next(iter(self._raw))]
         self._gathered.tool(
@@ -477,6 +503,11 @@ def _mapping(value: object) -> Json:
 
 def _list(value: object) -> list[Json]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _short(value: object) -> object:
+    """Returns a value of an input as it is kept: a short text, or that there is something else."""
+    return value if isinstance(value, str) and len(value) < 200 else None
 
 
 def _text(value: object) -> str | None:

@@ -27,6 +27,7 @@ LONGEST_LINE_BYTES = 16 * 1024 * 1024
 _MOST_ARGUMENT_BYTES = 100_000  # Linux takes 128 KiB for one word (execve(2), MAX_ARG_STRLEN)
 _PIECE_BYTES = 64 * 1024
 _LOOK_S = 0.1
+_DRAIN_S = 1.0  # for what the pipe still holds once the harness has ended
 
 
 class ArgvDispatcher(Dispatcher):
@@ -35,7 +36,7 @@ class ArgvDispatcher(Dispatcher):
     name = "argv"
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # `cancel` may come in a signal handler
         self._going: set[_Reading] = set()
 
     def problem(self, row: Row, environment: Mapping[str, str]) -> PerpetualError | None:
@@ -132,6 +133,7 @@ class _Reading:
         """Reads until the process has ended and its output is drained, or closed."""
         process, gathered = self._process, self._gathered
         os.set_blocking(process.input.fileno(), False)
+        ended: float | None = None
         with selectors.DefaultSelector() as selector:
             selector.register(process.input, selectors.EVENT_WRITE)
             selector.register(process.output, selectors.EVENT_READ)
@@ -142,6 +144,10 @@ class _Reading:
                     self._cut(why)
                     return
                 ready = selector.select(min(left, _LOOK_S))
+                if process.has_ended():
+                    ended = ended or time.monotonic()
+                    if time.monotonic() - ended > _DRAIN_S:
+                        break  # what it has left behind goes on printing
                 for key, _ in ready:
                     if key.fileobj is process.input:
                         self._write(selector)
@@ -165,6 +171,8 @@ class _Reading:
 
     def _cut(self, why: str | None) -> None:
         self._gathered.is_over = True
+        if self._buffer and not self._dialect.by_lines:
+            self._line(bytes(self._buffer))
         if why is not None and not self.is_cancelled:
             self._gathered.blame("budget_cut", why)
         self._process.interrupt()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from perpetual_harnesses.dispatch.base import KINDS, Kind, Server, Task
 
 __all__ = ["allows", "kind_of", "option_of", "server_of"]
 
-_SEPARATORS = ("__", "_", "-", ".", ":", "/", " ")
 _MCP_INPUT = frozenset(("server", "tool", "arguments"))
-_TITLE = re.compile(r"[A-Za-z0-9_.:/ ()\-]{1,120}")
 
 
 def kind_of(value: object) -> Kind:
@@ -20,22 +17,23 @@ def kind_of(value: object) -> Kind:
 
 
 def server_of(title: str, servers: Sequence[Server]) -> str | None:
-    """Returns the server among `servers` whose tool a title names, as `mcp__perpetual__perpetual_scan` does.
+    """Returns the server among `servers` of whose tools a title is the name, as harnesses write it.
 
-    Gemini CLI's form is `perpetual_scan (perpetual MCP Server)`.
-
-    The whole title must be such a name: a command that merely begins with it is none.
+    The whole title must be such a name, of a tool that the server is known to have: of another server whose name merely
+    begins alike, no tool is.
     """
-    if not _TITLE.fullmatch(title):
-        return None
-    for server in servers:
-        name = re.escape(server.name)
-        joint = "|".join(re.escape(separator) for separator in _SEPARATORS)
-        if re.fullmatch(rf"(?:mcp(?:{joint}))?{name}(?:{joint})[A-Za-z0-9_]+", title) or re.fullmatch(
-            rf"[A-Za-z0-9_]+ \({name} MCP Server\)", title
-        ):
-            return server.name
-    return None
+    return next((one.name for one in servers for tool in one.tools if title in _titles(one.name, tool)), None)
+
+
+def _titles(server: str, tool: str) -> frozenset[str]:
+    return frozenset((
+        f"mcp__{server}__{tool}",  # Claude Code
+        f"{server}_{tool}",  # OpenCode, Kilo
+        f"mcp.{server}.{tool}",  # Codex
+        f"mcp_{server}_{tool}",
+        f"{server}-{tool}",  # Copilot CLI
+        f"{tool} ({server} MCP Server)",  # Gemini CLI, Qwen Code
+    ))  # fmt: skip
 
 
 def allows(task: Task, kind: Kind, title: str, raw: object = None, *, is_mcp: bool = False) -> bool:
@@ -51,12 +49,12 @@ def allows(task: Task, kind: Kind, title: str, raw: object = None, *, is_mcp: bo
     """
     if kind in task.allow:
         return True
-    names = [server.name for server in task.servers]
     if is_mcp:
-        return isinstance(raw, Mapping) and set(raw) <= _MCP_INPUT and raw.get("server") in names
-    if kind != "other" or server_of(title, task.servers) is None:
-        return False
-    return not isinstance(raw, Mapping) or raw.get("server", title) in (title, *names)
+        return isinstance(raw, Mapping) and set(raw) <= _MCP_INPUT and any(
+            raw.get("server") == server.name and raw.get("tool") in server.tools
+            for server in task.servers if isinstance(raw.get("tool"), str)
+        )  # fmt: skip
+    return kind == "other" and server_of(title, task.servers) is not None
 
 
 def option_of(options: object, *, allowed: bool) -> str | None:

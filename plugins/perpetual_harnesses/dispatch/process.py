@@ -58,7 +58,7 @@ class Process:
         assert self._process.stdout is not None
         self.input, self.output = self._process.stdin, self._process.stdout
         self._errors = bytearray()
-        self._lock = threading.Lock()  # between a signal and the reaping that gives the number away
+        self._lock = threading.RLock()  # between a signal and the reaping that gives the number away
         self._reader = threading.Thread(target=self._read_errors, name="harness-stderr", daemon=True)
         self._reader.start()
 

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from perpetual.api import Record
     from perpetual_harnesses.dispatch.documents import TurnDocument
 
-__all__ = ["ENDED", "GOING", "LOST", "SESSION", "TURN", "document_of", "kinds", "last_session", "sums_of"]
+__all__ = ["ENDED", "GOING", "LOST", "REFUSED", "SESSION", "TURN", "document_of", "kinds", "last_session", "sums_of"]
 
 TURN, SESSION = "harnesses.turn", "harnesses.session"
-GOING, ENDED, LOST = "going", "ended", "lost"
+GOING, ENDED, LOST, REFUSED = "going", "ended", "lost", "refused"
 
 
 def kinds() -> list[RecordKind]:
@@ -26,7 +26,7 @@ def kinds() -> list[RecordKind]:
         "purpose": Field("str", "What for: ask, think, or what a caller names.", required=True),
         "mark": Field("str", "What its processes carry in their environment.", required=True, private=True),
         "driver": Field("list", "Boot, pid and start of the process that drove it.", private=True),
-        "state": Field("str", "going, ended, or lost: its driver died.", required=True),
+        "state": Field("str", "going, ended, lost (its driver died) or refused (nothing was started).", required=True),
         "key": Field("str", "The caller's idempotency key."),
         "prompt": Field("str", "What was asked.", private=True),
         "session": Field("str", "The session's id, as the harness names it."),

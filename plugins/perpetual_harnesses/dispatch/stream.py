@@ -18,6 +18,7 @@ _N = TypeVar("_N", int, float)
 MOST_TEXT_BYTES = 1 << 20
 _MOST_LISTED = 1000  # tool calls and permissions that a turn keeps
 _MOST_COUNT = 10**12
+_STATUSES = ("pending", "in_progress", "completed", "failed")
 _LONGEST_PROBLEM, _LONGEST_TITLE = 300, 120
 
 # What harnesses print for people, on standard error or as a message of failure. [name of the outcome, pattern]
@@ -123,7 +124,9 @@ class Gathered:
             return
         known = self._tools.get(id, ToolUse(""))
         self._tools[id] = ToolUse(
-            neutralise(title, _LONGEST_TITLE) if title else known.title, kind or known.kind, status or known.status
+            neutralise(title, _LONGEST_TITLE) if title else known.title,
+            kind or known.kind,
+            status if status in _STATUSES else known.status,
         )
 
     def title_of(self, id: str) -> str:
@@ -177,6 +180,9 @@ class Gathered:
         found = set(self.outcomes)
         # A failure that the harness did explain is named by its explanation.
         found |= trouble_in(errors) - ({"auth_required"} if self.text and "broken_stream" not in found else set())
+        if (passed := self.passed()) is not None and "cancelled" not in found:
+            self.blame("budget_cut", passed)  # also where it is known at the end alone
+            found.add("budget_cut")
         if left:
             found.add("leftover_processes")
         if self.task.ready is not None and not self.task.ready.exists() and not found & {"auth_required", "cancelled"}:

@@ -7,8 +7,6 @@ it is about. The caller books what a question may cost, and records what was ans
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -69,17 +67,14 @@ class HarnessThinker(Thinker):
         if dispatcher is None:
             wrong = self.problem()
             raise ThinkerError(wrong.message if wrong else "it cannot be driven", hint=wrong.hint if wrong else None)
-        folder = Path(tempfile.mkdtemp(prefix="perpetual-thinker-"))
         mark = new_mark()
         try:
-            with going(mark):
+            with going(mark) as folder:
                 limits = Limits(self._timeout_s, tokens=None, usd=self._usd)
                 task = Task(_prompt(request), folder, mark, model=self._model, limits=limits)
                 turn = dispatcher.turn(self._row, task)
         except DispatchError as problem:
             raise ThinkerError(problem.message, hint=problem.hint) from problem
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
         return self._reply(turn)
 
     def _reply(self, turn: Turn) -> Reply:

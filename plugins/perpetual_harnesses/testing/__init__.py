@@ -196,9 +196,9 @@ class DispatcherContract:
 
     def test_tools_of_the_servers_are_permitted(self, dispatcher: Dispatcher, row_of: RowOf, folder: Path) -> None:
         """And the same tool of a server that was not handed over is not."""
-        server = Server("lab", sys.executable, ("-c", ""))
+        server = Server("lab", sys.executable, ("-c", ""), tools=frozenset(("look",)))
         assert dispatcher.turn(row_of("tool"), self._task(folder, servers=(server,))).outcome == "done"
-        other = Server("other", sys.executable, ("-c", ""))
+        other = Server("other", sys.executable, ("-c", ""), tools=frozenset(("look",)))
         turn = dispatcher.turn(row_of("tool"), self._task(folder, servers=(other,)))
         assert turn.outcome == "permission_refused"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import sys
 import threading
@@ -38,6 +39,34 @@ class TestAcp(DispatcherContract):
         assert "US dollars" in found.problem
         assert 2 < (found.used.usd or 0) < 40
 
+    def test_a_harness_that_reads_no_more_is_cut(self, dispatcher: Dispatcher, folder: Path) -> None:
+        """The prompt is longer than the pipe takes, so no word to stop reaches it either."""
+        code = "import sys; [print(line, flush=True) for line in sys.argv[1:]]; import time; time.sleep(600)"
+        said = [{"id": 0, "result": {}}, {"id": 1, "result": {"sessionId": "s"}}]
+        row = Row("deaf", acp=(sys.executable, "-S", "-c", code, *map(json.dumps, said)))
+        began = time.monotonic()
+        found = dispatcher.turn(row, Task("x" * 900_000, folder, new_mark(), limits=Limits(1.5)))
+        assert found.outcome == "budget_cut"
+        assert time.monotonic() - began < 15
+
+    def test_a_flood_of_requests_is_cut(self, dispatcher: Dispatcher, folder: Path) -> None:
+        code = (
+            "import json, sys\n"
+            "said = [{'id': 0, 'result': {}}, {'id': 1, 'result': {'sessionId': 's'}}]\n"
+            "print(*map(json.dumps, said), sep='\\n')\n"
+            "asked = json.dumps({'id': 9, 'method': 'session/request_permission', 'params': {'options': []}})\n"
+            "while True: print(asked)"
+        )
+        began = time.monotonic()
+        row = Row("flood", acp=(sys.executable, "-S", "-c", code))
+        found = dispatcher.turn(row, Task("?", folder, new_mark(), limits=Limits(5.0)))
+        assert found.outcome in ("broken_stream", "budget_cut")
+        assert time.monotonic() - began < 15
+
+    def test_what_was_passed_at_the_end_is_said(self, dispatcher: Dispatcher, folder: Path) -> None:
+        found = dispatcher.turn(acp_row("answer"), Task("?", folder, new_mark(), limits=Limits(30.0, usd=0.1)))
+        assert (found.outcome, found.text) == ("budget_cut", "The answer is 42. (prompt 1)")
+
 
 class TestArgv(DispatcherContract):
     @pytest.fixture
@@ -54,6 +83,15 @@ class TestArgv(DispatcherContract):
         assert found.outcome == "budget_cut"
         assert "tokens" in found.problem
         assert 40 < (found.used.tokens or 0) < 600
+
+
+def test_what_a_program_has_left_printing_keeps_no_answer_back(tmp_path: Path) -> None:
+    code = "import os, sys\nprint('answer', flush=True)\nif os.fork() == 0:\n while True: print('x' * 1000)"
+    row = Row("any", argv=(sys.executable, "-S", "-c", code))
+    began = time.monotonic()
+    found = ArgvDispatcher().turn(row, Task("?", tmp_path, new_mark(), limits=Limits(30.0)))
+    assert found.text.startswith("answer")
+    assert time.monotonic() - began < 15
 
 
 # --- twins that each break one promise -------------------------------------------------------------------------------

@@ -19,9 +19,10 @@ import pytest
 from perpetual import Lab
 from perpetual.api import Conflict, NotFound, NotPermitted, PerpetualError, Refused, UsageError
 from perpetual.cli.app import run
+from perpetual.toolkit import platform
 from perpetual_harnesses.asking import asked, turn_named
 from perpetual_harnesses.dispatch.base import Limits
-from perpetual_harnesses.dispatch.driving import Driving
+from perpetual_harnesses.dispatch.driving import OWN_TOOLS, Driving
 from perpetual_harnesses.dispatch.marks import end_lost
 from perpetual_harnesses.dispatch.records import SESSION, TURN
 from perpetual_harnesses.testing import AGENT, living
@@ -99,13 +100,15 @@ def test_a_cap_of_the_day_starts_nothing(lab: Lab, programs: Path) -> None:
         asked(lab, "?")
     assert caught.value.code == "budget_of_day"
     assert [turn["outcome"] for turn in lab.records(TURN).find()] == ["server_missing", "budget_cut"]
-    assert lab.records(TURN).find()[1]["text"] == ""
+    assert lab.records(TURN).find()[1]["state"] == "refused"
 
 
 def test_the_second_call_with_a_key_is_the_first_ones_turn(lab: Lab, programs: Path) -> None:
     install(programs, "claude-agent-acp", "acp", "answer")
     first = asked(lab, "?", idempotency_key="one")
     assert asked(lab, "?", idempotency_key="one")["id"] == first["id"]
+    with pytest.raises(Conflict, match="another prompt"):
+        asked(lab, "And?", idempotency_key="one")
     assert used(lab)["calls"] == 1
 
 
@@ -192,7 +195,7 @@ def test_any_command_is_a_harness(lab: Lab, programs: Path) -> None:
     record = lab.records(SESSION).add(harness="command", session="s1", purpose="ask", dispatcher="argv", turns=1)
     with pytest.raises(PerpetualError, match="cannot go on with a session"):
         Driving(lab).drive("?", session=record)
-    assert lab.records(TURN).find()[-1]["state"] == "ended"
+    assert lab.records(TURN).find()[-1]["state"] == "refused"
 
 
 @pytest.mark.slow
@@ -292,3 +295,53 @@ def test_turns_without_number_leave_no_process(lab: Lab, programs: Path) -> None
         turn = Driving(lab).drive("?", with_lab=False)
         assert living(str(turn["mark"])) == []
         assert turn["outcome"] == "leftover_processes"
+
+
+def test_of_two_calls_with_a_key_one_begins(project: Path, programs: Path) -> None:
+    install(programs, "claude-agent-acp", "acp", "hang")
+    words = [sys.executable, "-P", "-m", "perpetual", "ask", "?", "--idempotency-key", "k", "--timeout", "6"]
+    both = [subprocess.Popen(words, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(2)]
+    said = [process.communicate(timeout=60)[1] for process in both]
+    assert sorted(process.returncode for process in both) == [6, 7], said
+    with Lab.open(project) as lab:
+        assert len(lab.records(TURN).find()) == 1
+        assert used(lab)["calls"] == 1
+
+
+def test_a_session_is_driven_once_at_a_time(lab: Lab, programs: Path) -> None:
+    install(programs, "claude-agent-acp", "acp", "answer")
+    first = asked(lab, "?")
+    me = platform.identity_of(os.getpid())
+    assert me is not None
+    lab.records(TURN).add(harness="claude-code", dispatcher="acp", purpose="ask", mark="x", driver=[*me], state="going",
+                          session=first["session_id"])  # fmt: skip
+    with pytest.raises(Conflict, match="of this session goes on"):
+        asked(lab, "And?", go_on=True)
+
+
+def test_an_answer_that_cannot_be_recorded_is_shown(
+    project: Path, programs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(programs, "claude-agent-acp", "acp", "answer")
+
+    def fail(*_: object, **__: object) -> None:
+        raise PerpetualError("the disk is full")
+
+    monkeypatch.setattr("perpetual.lab.budget.Budget.reconcile", fail)
+    assert run(["ask", "?"]) == 1
+    captured = capsys.readouterr()
+    assert "The answer is 42" in captured.out
+    assert "could not be recorded: the disk is full" in captured.err
+
+
+def test_a_program_of_the_project_is_named(lab: Lab, programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(lab.root, "claude-agent-acp", "acp", "answer")
+    monkeypatch.setenv("PATH", f"{lab.root}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    with pytest.raises(NotFound, match="lies in the project and is not started"):
+        Driving(lab).choose()
+
+
+def test_the_tools_of_the_lab_are_known() -> None:
+    from perpetual_mcp.tools import TOOLS
+
+    assert set(OWN_TOOLS) == {tool.name for tool in TOOLS}

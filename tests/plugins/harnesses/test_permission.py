@@ -9,7 +9,8 @@ import pytest
 from perpetual_harnesses.dispatch.base import KINDS, Kind, Server, Task
 from perpetual_harnesses.dispatch.permission import allows, kind_of, option_of, server_of
 
-SERVERS = (Server("perpetual", "perpetual", ("mcp",)),)
+TOOLS = frozenset(("perpetual_scan", "perpetual_status"))
+SERVERS = (Server("perpetual", "perpetual", ("mcp",), tools=TOOLS),)
 TASK = Task("?", Path(), "mark", servers=SERVERS)
 
 
@@ -26,7 +27,9 @@ def test_tools_of_the_lab_are_known_by_their_names(title: str) -> None:
 @pytest.mark.parametrize(
     "title",
     ["perpetual_scan; rm -rf ~", "perpetual_scan\nrm", "rm perpetual_scan", "xperpetual_scan", "perpetual",
-     "perpetual_", "mcp__other__perpetual_scan", "perpetual_scan && true", "perpetual_$(id)", "perpetual_scan `id`", "",
+     "perpetual_", "mcp__other__perpetual_scan", "perpetual_evil_rm", "mcp__perpetual_evil__rm",
+     "mcp__perpetual-evil__perpetual_scan", "perpetual approve", "perpetual_evil_perpetual_scan",
+     "perpetual_scan && true", "perpetual_$(id)", "perpetual_scan `id`", "",
      "perpétuel_x", "perpetual_scan (other MCP Server)", "rm (perpetual MCP Server); id", "(perpetual MCP Server)"],
 )  # fmt: skip
 def test_other_titles_are_not(title: str) -> None:
@@ -43,11 +46,13 @@ def test_a_title_counts_for_no_other_kind(kind: Kind) -> None:
 @pytest.mark.parametrize(
     "raw",
     [{"command": "rm", "server": "perpetual", "tool": "x"}, {"server": "other", "tool": "x"}, {"tool": "x"}, None, "x",
-     {"server": ["perpetual"], "tool": "x"}],
+     {"server": ["perpetual"], "tool": "x"}, {"server": "perpetual", "tool": ["perpetual_scan"]},
+     {"server": "perpetual", "tool": "rm"}],
 )  # fmt: skip
 def test_a_call_marked_as_a_servers_needs_its_input(raw: object) -> None:
     assert not allows(TASK, "execute", "anything", raw, is_mcp=True)
-    assert allows(TASK, "execute", "anything", {"server": "perpetual", "tool": "x", "arguments": {}}, is_mcp=True)
+    own = {"server": "perpetual", "tool": "perpetual_scan", "arguments": {}}
+    assert allows(TASK, "execute", "anything", own, is_mcp=True)
 
 
 def test_nothing_is_given_for_good() -> None:

@@ -21,7 +21,7 @@ ANSWER = "The hypothesis is on record; nothing else was asked."
 
 def turn(name: str, folder: Path, **row: str) -> Turn:
     words = (sys.executable, "-S", str(STREAMS / "replay.py"), str(STREAMS / f"{name}.jsonl"))
-    server = Server("perpetual", "perpetual", ("mcp",))
+    server = Server("perpetual", "perpetual", ("mcp",), tools=frozenset(("perpetual_hypotheses",)))
     task = Task("Register the hypothesis.", folder, new_mark(), servers=(server,), limits=Limits(30.0))
     return AcpDispatcher().turn(Row(name, acp=words, **row), task)  # type: ignore[arg-type]
 
