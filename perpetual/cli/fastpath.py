@@ -34,7 +34,7 @@ __all__ = [
 
 # hook NAME -> the harness's name of the event; both kinds of event take context for the agent
 HOOKS = {"session-start": "SessionStart", "user-prompt": "UserPromptSubmit"}
-_MOST_INPUT, _SILENCE_S = 4 * 1024 * 1024, 2.0  # bytes of an event; a harness writes it at once
+_MOST_INPUT, _SILENCE_S = 64 * 1024 * 1024, 2.0  # bytes of an event; a harness writes it at once
 _input: list[bytes] = []
 
 
@@ -62,7 +62,7 @@ def hook_input() -> bytes:
     try:
         is_open = not _input and not os.isatty(0)
         while is_open and sum(map(len, _input)) <= _MOST_INPUT and select.select([0], [], [], _SILENCE_S)[0]:
-            _input.append(os.read(0, _MOST_INPUT))
+            _input.append(os.read(0, 1 << 20))
             is_open = bool(_input[-1])
     except OSError:
         return b""

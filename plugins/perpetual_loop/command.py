@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perpetual.api import CliContext, NotPermitted, OpenGroup, UsageError, json_option, line, pass_cli
+from perpetual.api import CliContext, Conflict, NotPermitted, OpenGroup, UsageError, json_option, line, pass_cli
 from perpetual.toolkit.units import iso, shown_time
 from perpetual_loop.lease import DAEMON, MOST_ROUNDS, ROUNDS, arm, lease_of, owner, release, session_problem
 
@@ -60,6 +60,8 @@ def start(cli: CliContext, session: str, harness: str, rounds: int, pid: int | N
     lab = cli.lab
     if cli.withholds:
         raise NotPermitted("arming the loop is for a person", hint="the person types /auto")
+    if harness == DAEMON or session.startswith(f"{DAEMON}/"):
+        raise UsageError("daemon is the name of the daemon's own lease", hint="perpetual daemon starts it")
     clear_stop(lab)
     process = None if pid is None else identity_of(pid)
     if pid is not None and process is None:
@@ -101,6 +103,9 @@ def next_(cli: CliContext, session: str, harness: str) -> None:
 @pass_cli
 def stop(cli: CliContext, session: str | None, why: str) -> None:
     """Take the loop back from a session: it ends with its present turn. The daemon's own command stops that one."""
+    found = owner(cli.lab)
+    if found is not None and found.harness == DAEMON and session is not None:
+        raise Conflict("the daemon owns the loop", hint=found.way_out, code="loop_owned")
     release(cli.lab, session, reason="stop_requested", explanation=line(why)[:200])
     _show(cli)
 

@@ -11,7 +11,7 @@ from perpetual.toolkit.agents import harness as harness_of
 from perpetual.toolkit.platform import Identity, identity_of, parent_of
 from perpetual_loop.handover import write_handover
 from perpetual_loop.harness_hook import HarnessHook
-from perpetual_loop.lease import arm, is_dispatched, lease_of, release, session_problem
+from perpetual_loop.lease import DAEMON, arm, is_dispatched, lease_of, release, session_problem
 from perpetual_loop.prompt import asked_of
 from perpetual_loop.rounds import clear_stop, decide
 
@@ -63,12 +63,12 @@ class StopHook(HarnessHook):
 def _heed(lab: Lab, event: Mapping[str, object]) -> str:
     """Does what the prompt asks of the loop; returns what the agent is to know of it."""
     session, asked = event.get("session_id"), asked_of(event.get("prompt"))
-    if not isinstance(session, str) or session_problem(session):
+    if not isinstance(session, str) or session_problem(session) or _is_notice(event.get("prompt")):
         return ""
     if asked is not None and asked.deed == "auto":
         return _armed(lab, session, _harness(event), asked)
     found = lease_of(lab)
-    if found is None or not found.is_held or found.session != session or _is_notice(event.get("prompt")):
+    if found is None or not found.is_held or found.session != session or found.harness == DAEMON:
         return ""
     words = "the person stopped it" if asked is not None else "the person wrote something else"
     release(lab, session, reason="stop_requested", explanation=words)
@@ -96,7 +96,7 @@ def _armed(lab: Lab, session: str, harness: str, asked: Asked) -> str:
 def _harness(event: Mapping[str, object]) -> str:
     """Returns the harness as the event names it, by what only its events hold, or by its mark in the environment."""
     named = event.get("harness")
-    if isinstance(named, str) and session_problem(named) is None:
+    if isinstance(named, str) and session_problem(named) is None and named != DAEMON:
         return named
     if "turn_id" in event:
         return "codex"

@@ -10,15 +10,15 @@ from perpetual_loop.lease import MOST_ROUNDS, ROUNDS
 __all__ = ["Asked", "asked_of", "rounds_of"]
 
 _LONGEST = 64 * 1024  # characters of a prompt that are looked at
-# As typed, and as a harness hands it on: a command of a project, a prompt of the server, a skill.
+# As typed, and as a harness hands it on: a command of a project, a prompt of the server, a skill. Each stands at the
+# beginning: the same words in the middle are written about them.
 _TYPED = re.compile(r"\s*[/$](?:perpetual[-:]|mcp__perpetual__)?(auto|stop)(?![\w/.-])(.*)", re.DOTALL)
-_BARE = re.compile(r"\s*perpetual-(auto|stop)(?![\w/.-])(.*)", re.DOTALL)
-_SKILL = re.compile(r"(?<![\w$/])\$perpetual-(auto|stop)(?![\w/.-])(.*)", re.DOTALL)
+_BARE = re.compile(r"\s*perpetual-(auto|stop)(\s+\d{1,9})?\s*\Z")
 _EXPANDED = re.compile(
     r"\s*(?:<command-message>[^<]{0,200}</command-message>\s*)?<command-name>/(?:perpetual[-:])?(auto|stop)"
     r"</command-name>(?:.{0,2000}?<command-args>([^<]*)</command-args>)?", re.DOTALL,
 )  # fmt: skip
-_NUMBER = re.compile(r"(?<![\w.+-])(\d{1,9})(?![\w.]*\d|\w)")
+_NUMBER = re.compile(r"[\s\"'(]*(\d{1,9})(?![\w.]*\d|\w)|.*?(?<![\w.+-])(\d{1,9}) (?:rounds?|turns?)\b", re.DOTALL)
 
 
 class Asked(NamedTuple):
@@ -33,11 +33,11 @@ def asked_of(prompt: object) -> Asked | None:
     if not isinstance(prompt, str):
         return None
     text = prompt[:_LONGEST]
-    found = _TYPED.match(text) or _BARE.match(text) or _EXPANDED.match(text) or _SKILL.search(text)
+    found = _TYPED.match(text) or _BARE.match(text) or _EXPANDED.match(text)
     return None if found is None else Asked(found[1], rounds_of(found[2] or ""))
 
 
 def rounds_of(words: str) -> int:
-    """Returns the first whole number of what follows /auto, at most `MOST_ROUNDS`; `ROUNDS` where there is none."""
-    found = _NUMBER.search(words)
-    return ROUNDS if found is None else min(int(found[1]), MOST_ROUNDS)
+    """Returns the number right after /auto, or before the word rounds, at most `MOST_ROUNDS`; else `ROUNDS`."""
+    found = _NUMBER.match(words)
+    return ROUNDS if found is None else min(int(found[1] or found[2]), MOST_ROUNDS)

@@ -15,7 +15,7 @@ from perpetual.toolkit.fence import neutralise
 from perpetual.toolkit.readers import agent_steps, is_waiting
 from perpetual.toolkit.service_state import path_of
 from perpetual.toolkit.units import counted, iso
-from perpetual_loop.lease import LEASE_S, Lease, is_dispatched, lease_of, put, release
+from perpetual_loop.lease import DAEMON, LEASE_S, Lease, is_dispatched, lease_of, put, release
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -94,7 +94,7 @@ def decide(
         return Decision(None, "dispatched", REASONS["dispatched"])
     now = now or datetime.now(UTC)
     found = lease_of(lab)
-    if found is None or found.session != session:
+    if found is None or found.session != session or found.harness == DAEMON:
         return Decision(None, "not_armed", REASONS["not_armed"])
     status = lab.status()  # before the transaction: computing it takes a while
     with lab.transaction():

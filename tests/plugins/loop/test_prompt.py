@@ -22,7 +22,6 @@ from perpetual_loop.prompt import asked_of
         ("/auto 99999999999999999999", "auto", ROUNDS),
         ("/auto\n7", "auto", 7),
         ("$perpetual-auto 2", "auto", 2),
-        ("go on with $perpetual-auto 2", "auto", 2),
         ("perpetual-auto 2", "auto", 2),
         ("/perpetual-auto", "auto", ROUNDS),
         ("/perpetual:auto 5", "auto", 5),
@@ -39,7 +38,9 @@ def test_it_asks(prompt: str, deed: str, rounds: int) -> None:
 
 @pytest.mark.parametrize(
     "prompt",
-    ["", "hello", "/automatic", "/auto-fix", "/auto/x", "what does /auto do?", "what is perpetual-auto?",
+    ["", "hello", "go on with $perpetual-auto 2", "> `/auto` (in Codex `$perpetual-auto`) lets the agent go on",
+     "perpetual-auto: where is this skill defined? line 40", "a diff\n+ $perpetual-stop 3",
+     "/automatic", "/auto-fix", "/auto/x", "what does /auto do?", "what is perpetual-auto?",
      "cat src/$perpetual-automaton", "/home/auto 3", "/stops", "x $perpetual-auto-2", None, 3, ["/auto"],
      "x" * 70_000 + "$perpetual-auto"],
 )  # fmt: skip

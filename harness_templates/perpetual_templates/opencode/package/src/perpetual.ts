@@ -189,10 +189,11 @@ export const Perpetual: Plugin = async ({ client, directory }) => {
   }
 }
 
-// The first whole number of what follows /auto, as `perpetual` itself reads it.
+// The number right after /auto, or before the word rounds, as `perpetual` itself reads it.
 function rounds(words: string): number {
-  const found = words.match(/(?<![\w.+-])\d{1,9}(?![\w.]*\d|\w)/)
-  return found ? Math.min(Number.parseInt(found[0], 10), MOST_ROUNDS) : ROUNDS
+  const first = words.match(/^[\s"'(]*(\d{1,9})(?![\w.]*\d|\w)/)?.[1]
+  const named = first ?? words.match(/(?<![\w.+-])(\d{1,9}) (?:rounds?|turns?)\b/)?.[1]
+  return named ? Math.min(Number.parseInt(named, 10), MOST_ROUNDS) : ROUNDS
 }
 
 function parsed(text: string): Document {

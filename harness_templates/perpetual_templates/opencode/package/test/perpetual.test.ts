@@ -225,7 +225,7 @@ test("a round that cannot be started gives the loop back", async () => {
   assert.equal(named("auto stop").length, 1)
 })
 
-for (const [words, rounds] of [["", 10], ["3", 3], ['"4 rounds"', 4], ["on h12", 10], ["lr 0.5 for 4", 4], ["999", 50], ["0", 0]] as const) {
+for (const [words, rounds] of [["", 10], ["3", 3], ['"4 rounds"', 4], ["on h12", 10], ["lr 0.5 for 4", 10], ["lr 0.5, 4 rounds", 4], ["999", 50], ["0", 0]] as const) {
   test(`/auto ${words} is ${rounds} rounds`, async () => {
     await armed(words)
     assert.equal(named("auto start")[0]?.words[7], String(rounds))
