@@ -10,7 +10,7 @@ MEMORY := $(shell test -w /dev/shm && test "$$(df -Pk /dev/shm | awk 'END {print
 # The tests start hundreds of programs: each would compile all that it imports, were compiled modules not kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test slow soak lint types unit laws bench bench-science bench-immune fix schemas docs site clean
+.PHONY: demo test slow soak lint types unit laws bench bench-science bench-immune fix schemas docs agent-packages site clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -71,6 +71,10 @@ schemas: $(VENV)/.installed
 
 docs: $(VENV)/.installed
 	$(BIN)/python tools/make_docs.py
+
+# What coding agents install by one line, built from the templates of `perpetual init`.
+agent-packages: $(VENV)/.installed
+	$(BIN)/python tools/make_agent_packages.py
 
 site: $(VENV)/.installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict -f docs/site/mkdocs.yml
