@@ -14,9 +14,12 @@ from perpetual.cli.fastpath import HOOKS, brief_document, hook_document, hook_ev
 from perpetual.commands import CliContext, json_option, pass_cli, printable
 from perpetual.errors import NoProject, UsageError, masked, unknown
 from perpetual.toolkit.contained import contained
+from perpetual.toolkit.deadline import call
 from perpetual.toolkit.reserved import known_name
 
 __all__ = ["brief", "hook", "status"]
+
+_HOOK_S = 10.0  # a prompt waits for its hook: less than the harness gives it
 
 
 @click.command()
@@ -58,7 +61,7 @@ def hook(cli: CliContext, name: tuple[str, ...]) -> None:
     with cli.alone():
         try:
             with contained():
-                document = _hook(cli, " ".join(name))
+                document = call(_HOOK_S, partial(_hook, cli, " ".join(name)))
             if document:
                 cli.write(json.dumps(document), for_harness=True)
         except NoProject:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +14,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.cli.app import run
+from perpetual.toolkit.lock import FileLock
 from perpetual.toolkit.platform import identity_of
 from perpetual_loop.hooks import PromptHook, StopHook
 from perpetual_loop.lease import DAEMON, arm, owner
@@ -51,3 +56,16 @@ def test_a_notice_of_the_harness_arms_nothing(project: Path, prompt: str) -> Non
     with Lab.open(project) as lab:
         PromptHook().answer(lab, {"session_id": "s", "prompt": prompt})
         assert owner(lab) is None
+
+
+@pytest.mark.slow
+def test_a_busy_store_does_not_hold_a_prompt_back(project: Path) -> None:
+    with Lab.open(project) as lab:
+        arm(lab, "s", harness="claude-code")
+    event = json.dumps({"session_id": "s", "last_assistant_message": "done"})
+    began = time.monotonic()
+    with FileLock(project / ".perpetual" / "store" / "lock"):
+        done = subprocess.run([sys.executable, "-P", "-m", "perpetual", "hook", "stop"], input=event, cwd=project,
+                              capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "")
+    assert 5 < time.monotonic() - began < 20, done.stderr
