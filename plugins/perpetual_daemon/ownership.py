@@ -36,7 +36,10 @@ class Ownership:
         try:
             arm(lab, self._session, harness=DAEMON, rounds=None, process=identity_of(os.getpid()), lease_s=_LEASE_S)
         except Conflict:
-            return owner(lab)  # None where it has ended meanwhile: the next turn takes it
+            # Where it has ended meanwhile the next turn takes it. Two daemons exclude each other by their service; two
+            # programs may turn one record (`Daemon.run`).
+            found = owner(lab)
+            return None if found is None or found.harness == DAEMON else found
         return None
 
     def end(self, lab: Lab, reason: str) -> None:

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from perpetual.api import Conflict, UsageError
-from perpetual.toolkit.platform import Identity, boot_id, is_alive
+from perpetual.toolkit.platform import Identity, boot_id, host_name, is_alive
 from perpetual.toolkit.units import iso
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ __all__ = [
     "is_dispatched",
     "lease_of",
     "owner",
+    "process_fields",
     "put",
     "release",
     "renew",
@@ -70,6 +71,7 @@ class Lease:
     rounds_left: int | None
     seq: int
     process: Identity | None
+    host: str | None
     reason: str | None
     explanation: str | None
 
@@ -87,8 +89,10 @@ class Lease:
         """Returns whether it keeps others away."""
         if not self.is_held or now >= self.until or (self.until - now).total_seconds() > _LONGEST_S:
             return False
-        # Of another boot, or of another machine that shares the record, only the time is known.
-        return self.process is None or self.process.boot_id != boot_id() or is_alive(self.process)
+        if self.process is None or is_alive(self.process):
+            return True
+        # Of another machine that shares the record only the time is known; this one was started anew since.
+        return self.process.boot_id != boot_id() and self.host != host_name()
 
 
 def is_dispatched(environment: Mapping[str, str] = os.environ) -> bool:
@@ -116,6 +120,7 @@ def _lease(row: Record) -> Lease | None:
             row.id, row["session"], row["harness"], row["actor"], row["is_held"], _moment(row["until"]),
             row["armed_at"], _moment(row["renewed_at"]), row["rounds"], row["rounds_left"], row["seq"],
             None if not process else Identity(str(process[0]), int(process[1]), int(process[2])),
+            str(process[3]) if process and len(process) > 3 else None,
             row["reason"], row["explanation"],
         )  # fmt: skip
     except (TypeError, ValueError, LookupError):
@@ -171,9 +176,14 @@ def arm(
         return put(
             lab, found, session=session, harness=harness, actor=lab.actor, is_held=True,
             until=iso(now + timedelta(seconds=lease_s)), armed_at=iso(now), renewed_at=iso(now), rounds=left,
-            rounds_left=left, seq=lab.feed.last(), process=None if process is None else [*process], reason=None,
+            rounds_left=left, seq=lab.feed.last(), process=process_fields(process), reason=None,
             explanation=None,
         )  # fmt: skip
+
+
+def process_fields(process: Identity | None) -> list[object] | None:
+    """Returns a process of this machine as the row has it: boot, pid, start and the machine's name."""
+    return None if process is None else [*process, host_name()]
 
 
 def renew(lab: Lab, session: str, *, lease_s: float = LEASE_S, now: datetime | None = None) -> Lease | None:

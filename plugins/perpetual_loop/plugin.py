@@ -53,7 +53,7 @@ def perpetual_kinds() -> list[RecordKind | EventKind]:
         "rounds": Field("int", "Further turns that were asked for; null is no limit."),
         "rounds_left": Field("int", "Further turns that are left."),
         "seq": Field("int", "The last event before its last turn began.", required=True),
-        "process": Field("list", "Boot, pid and start of its process, where known.", private=True, verbatim=True),
+        "process": Field("list", "Boot, pid, start, machine of its process, if known.", private=True, verbatim=True),
         "reason": Field("str", "Once given back: why, as a word."),
         "explanation": Field("str", "The same in words."),
     }

@@ -15,7 +15,7 @@ from perpetual.toolkit.fence import neutralise
 from perpetual.toolkit.readers import agent_steps, is_waiting
 from perpetual.toolkit.service_state import path_of
 from perpetual.toolkit.units import counted, iso
-from perpetual_loop.lease import DAEMON, LEASE_S, Lease, is_dispatched, lease_of, put, release
+from perpetual_loop.lease import DAEMON, LEASE_S, Lease, is_dispatched, lease_of, process_fields, put, release
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -108,9 +108,10 @@ def decide(
             release(lab, session, reason=why[0], explanation=why[1])
             return Decision(None, *why, rounds_left=found.rounds_left)
         left = None if found.rounds_left is None else found.rounds_left - 1
-        same = found.process if process is None else process
+        kept = None if found.process is None else [*found.process, found.host]
         fields: dict[str, object] = {
-            "rounds_left": left, "process": None if same is None else [*same], "seq": lab.feed.last(),
+            "rounds_left": left, "process": kept if process is None else process_fields(process),
+            "seq": lab.feed.last(),
             "renewed_at": iso(now), "until": iso(now + timedelta(seconds=LEASE_S)),
         }  # fmt: skip
         put(lab, found, **fields)

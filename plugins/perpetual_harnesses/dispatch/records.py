@@ -24,7 +24,7 @@ def kinds() -> list[RecordKind]:
         "harness": Field("str", "The harness that was driven.", required=True),
         "dispatcher": Field("str", "How: acp, argv, or a plugin's.", required=True),
         "purpose": Field("str", "What for: ask, think, or what a caller names.", required=True),
-        "mark": Field("str", "What its processes carry in their environment.", required=True, private=True),
+        "mark": Field("str", "What its processes carry in their environment.", private=True),
         "driver": Field("list", "Boot, pid and start of the process that drove it.", private=True),
         "state": Field("str", "going, ended, lost (its driver died) or refused (nothing was started).", required=True),
         "key": Field("str", "The caller's idempotency key."),

@@ -90,8 +90,11 @@ def test_the_end_of_its_process_frees_it_at_once(lab: Lab) -> None:
     assert arm(lab, "s-1", harness="codex", now=NOW).session == "s-1"
 
 
-def test_a_process_of_another_boot_or_machine_is_known_by_its_time_alone(lab: Lab) -> None:
+def test_a_process_of_another_machine_is_known_by_its_time_alone(lab: Lab) -> None:
     arm(lab, "d-1", harness=DAEMON, rounds=None, process=Identity("another", 1, 1), now=NOW)
+    assert owner(lab, NOW) is None, "this machine was started anew since"
+    (row,) = lab.records("loop.lease").find()
+    lab.records("loop.lease").update(row.id, process=["another", 1, 1, "elsewhere"])
     assert owner(lab, NOW) is not None
     assert owner(lab, LATER) is None
 
