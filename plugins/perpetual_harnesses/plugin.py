@@ -46,7 +46,7 @@ def perpetual_scaffolders() -> list[Provider]:
 @hookimpl
 def perpetual_slots() -> list[Slot]:
     """Brings `dispatcher`, one way to drive a harness."""
-    suite = Suite("perpetual_harnesses.testing:DispatcherContract", fixture="dispatcher")
+    suite = Suite("perpetual_harnesses.testing:DispatcherContract", fixture="dispatcher", own_form=True)
     return [Slot("dispatcher", "perpetual_dispatchers", "dispatcher", "perpetual_harnesses.dispatch.base:Dispatcher",
                  suite=suite)]  # fmt: skip
 

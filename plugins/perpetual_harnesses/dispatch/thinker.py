@@ -23,6 +23,7 @@ from perpetual_thinkers.base import MOST_REPLY_BYTES, Reply, Request, Thinker, T
 
 __all__ = ["NAMES", "HarnessThinker", "claude_code", "codex", "opencode"]
 
+ASKS_NONE = "PERPETUAL_ASKS_NO_HARNESS"  # set where contract suites run, which are to cost nothing
 NAMES = ("opencode", "claude-code", "codex")
 _SENTENCES = (
     "You are asked one question by a research lab. Use no tool, and change nothing.",
@@ -54,6 +55,8 @@ class HarnessThinker(Thinker):
 
     def problem(self) -> PerpetualError | None:
         """Returns why the harness cannot be driven here, None where it can."""
+        if os.environ.get(ASKS_NONE):
+            return ThinkerError("no harness is asked here")
         problems = [one.problem(self._row, os.environ) for one in self._dispatchers]
         return None if None in problems else problems[-1]
 
@@ -63,6 +66,8 @@ class HarnessThinker(Thinker):
         Raises:
             ThinkerError: with the outcome as its code, where that is no answer.
         """
+        if os.environ.get(ASKS_NONE):
+            raise ThinkerError("no harness is asked here")
         dispatcher = next((one for one in self._dispatchers if one.problem(self._row, os.environ) is None), None)
         if dispatcher is None:
             wrong = self.problem()

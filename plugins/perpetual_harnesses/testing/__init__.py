@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -30,7 +30,7 @@ from perpetual_harnesses.dispatch.base import Dispatcher, DispatchError, Limits,
 from perpetual_harnesses.dispatch.environment import DISPATCH, new_mark
 from perpetual_harnesses.testing.agent import ANSWER, BEHAVIOURS
 
-__all__ = ["AGENT", "BEHAVIOURS", "DispatcherContract", "RowOf", "acp_row", "lines_row", "living"]
+__all__ = ["AGENT", "BEHAVIOURS", "DispatcherContract", "RowOf", "acp_row", "any_row", "lines_row", "living"]
 
 AGENT = Path(__file__).with_name("agent.py")
 RowOf = Callable[[str], Row]
@@ -58,6 +58,11 @@ def lines_row(behaviour: str) -> Row:
     return Row("scripted", argv=(*words, *more), resume=(*words, "--resume", "{session}", *more), parser="claude")
 
 
+def any_row(behaviour: str) -> Row:
+    """Returns a harness that behaves so and can be driven in both ways."""
+    return replace(lines_row(behaviour), acp=acp_row(behaviour).acp)
+
+
 def living(mark: str) -> list[int]:
     """Returns the processes that carry a turn's mark."""
     wanted, found = f"{DISPATCH}={mark}".encode(), []
@@ -82,6 +87,11 @@ class _Made:
 
 class DispatcherContract:
     """For every dispatcher; see the module."""
+
+    @pytest.fixture
+    def row_of(self) -> RowOf:
+        """Returns what makes a harness of a behaviour; by default one that can be driven in both bundled ways."""
+        return any_row
 
     @pytest.fixture
     def folder(self, tmp_path: Path) -> Path:

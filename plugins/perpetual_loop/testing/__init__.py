@@ -37,9 +37,9 @@ class HarnessHookContract:
     """For every hook of a coding agent; see the module."""
 
     @pytest.fixture
-    def lab(self, project: Path) -> Iterator[Lab]:
+    def lab(self, tmp_path: Path) -> Iterator[Lab]:
         """Returns a lab in which there is something to do."""
-        with Lab.open(project) as lab:
+        with Lab.init(tmp_path / "hooked", name="hooked") as lab:
             lab.hypotheses.add("warm-up lowers the loss")
             yield lab
 

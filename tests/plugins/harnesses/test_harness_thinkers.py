@@ -85,3 +85,11 @@ def test_the_daemon_takes_one_by_name(project: Path, tmp_path: Path, monkeypatch
         assert isinstance(thinker, HarnessThinker)
         assert thinker.problem() is None
         assert "42" in thinker.think(example()).text
+
+
+def test_a_contract_suite_asks_no_harness(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERPETUAL_ASKS_NO_HARNESS", "1")
+    thinker = HarnessThinker(acp_row("answer"))
+    assert thinker.problem() is not None
+    with pytest.raises(ThinkerError, match="no harness is asked here"):
+        thinker.think(example())
