@@ -12,13 +12,14 @@ __all__ = ["Asked", "asked_of", "rounds_of"]
 _LONGEST = 64 * 1024  # characters of a prompt that are looked at
 # As typed, and as a harness hands it on: a command of a project, a prompt of the server, a skill. Each stands at the
 # beginning: the same words in the middle are written about them.
-_TYPED = re.compile(r"\s*[/$](?:perpetual[-:]|mcp__perpetual__)?(auto|stop)(?![\w/.-])(.*)", re.DOTALL)
-_BARE = re.compile(r"\s*perpetual-(auto|stop)(\s+\d{1,9})?\s*\Z")
+_TYPED = re.compile(r"\A\s*[/$](?:perpetual[-:]|mcp__perpetual__)?(auto|stop)(?![\w/.-])(.*)", re.DOTALL)
+_BARE = re.compile(r"\A\s*perpetual-(auto|stop)(\s+\d{1,9})?\s*\Z")
 _EXPANDED = re.compile(
-    r"\s*(?:<command-message>[^<]{0,200}</command-message>\s*)?<command-name>/(?:perpetual[-:])?(auto|stop)"
+    r"\A\s*(?:<command-message>[^<]{0,200}</command-message>\s*)?<command-name>/(?:perpetual[-:])?(auto|stop)"
     r"</command-name>(?:.{0,2000}?<command-args>([^<]*)</command-args>)?", re.DOTALL,
 )  # fmt: skip
-_NUMBER = re.compile(r"[\s\"'(]*(\d{1,9})(?![\w.]*\d|\w)|.*?(?<![\w.+-])(\d{1,9}) (?:rounds?|turns?)\b", re.DOTALL)
+_FIRST = re.compile(r"\A[\s\"'(]{0,20}(\d{1,9})(?![\w.]{0,20}\d|\w)")
+_NAMED = re.compile(r"(?<![\w.+-])(\d{1,9}) (?:rounds?|turns?)\b")
 
 
 class Asked(NamedTuple):
@@ -39,5 +40,5 @@ def asked_of(prompt: object) -> Asked | None:
 
 def rounds_of(words: str) -> int:
     """Returns the number right after /auto, or before the word rounds, at most `MOST_ROUNDS`; else `ROUNDS`."""
-    found = _NUMBER.match(words)
-    return ROUNDS if found is None else min(int(found[1] or found[2]), MOST_ROUNDS)
+    found = _FIRST.match(words) or _NAMED.search(words)
+    return ROUNDS if found is None else min(int(found[1]), MOST_ROUNDS)
