@@ -17,22 +17,8 @@ from perpetual_mcp.bounds import plain
 from perpetual_mcp.read_tools import evidence_line, say_evidence
 
 if TYPE_CHECKING:
-    from typing import TypedDict
-
     from perpetual_mcp.read_tools import EvidenceLine
-
-    class LiveLine(TypedDict):
-        """A live run; what is not known is null."""
-
-        id: str
-        experiment_id: str
-        status: str
-        elapsed_s: float | None
-        left_s: float | None
-        declared_s: float | None
-        step: float | None
-        total_steps: float | None
-        reason: str | None
+    from perpetual_mcp.schemas import LiveLine
 
 
 __all__ = ["LIVE", "Live", "News", "live_lines", "live_now", "news_since", "say_live", "shown_left", "shown_seconds"]
@@ -102,20 +88,20 @@ def news_since(lab: Lab, since: int) -> News:
     evidence: list[EvidenceLine] = []
     others: list[str] = []
     for event in events:
-        told, subject = event.payload, event.subject
+        payload, subject = event.payload, event.subject
         if event.kind == "run_status":
-            first = runs.setdefault(subject, {"from": told["from"]})
-            first |= {"run_id": subject, "experiment_id": told["experiment_id"], "to": told["to"]}
-            first["reason"] = told["reason"]
+            first = runs.setdefault(subject, {"from": payload["from"]})
+            first |= {"run_id": subject, "experiment_id": payload["experiment_id"], "to": payload["to"]}
+            first["reason"] = payload["reason"]
         elif event.kind == "hypothesis_status":
-            claims.setdefault(subject, {"from": told["from"]})
-            claims[subject] |= {"hypothesis_id": subject, "to": told["to"], "confidence": told.get("confidence")}
+            claims.setdefault(subject, {"from": payload["from"]})
+            claims[subject] |= {"hypothesis_id": subject, "to": payload["to"], "confidence": payload.get("confidence")}
         elif event.kind == "evidence_added":
             evidence += _row(lab, subject)
         elif event.kind in _OTHERS:
             others.append(_OTHERS[event.kind].format(plain(subject, 60)))
         elif event.kind == "run_annotated":
-            others.append(f"seen of {subject}: {plain(told['text'], 200)}")
+            others.append(f"seen of {subject}: {plain(payload['text'], 200)}")
     verdicts: list[Mapping[str, object]] = []
     for id, found in claims.items():
         if found["from"] != found["to"]:

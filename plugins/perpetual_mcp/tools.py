@@ -253,7 +253,7 @@ def _flat(name: str, given: dict[str, object], known: frozenset[str]) -> dict[st
     more = _spoken(more, known)
     _refuse_strays(name, more, known)
     if twice := sorted(more.keys() & rest.keys()):
-        raise UsageError(f"{name}: {', '.join(twice)} stands in {MORE} and beside it", hint="give it once")
+        raise UsageError(f"{name}: {', '.join(twice)} is given in {MORE} and beside it", hint="give it once")
     return {**rest, **more}
 
 

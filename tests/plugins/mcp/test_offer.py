@@ -111,7 +111,7 @@ STRAYS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("propose", {"more": {"prioritty": 3}}, "did you mean priority"),
     ("propose", {"more": ["priority"]}, "more is an object of further arguments"),
     ("propose", {"more": "priority=3"}, "more is an object of further arguments"),
-    ("propose", {"priority": 1, "more": {"priority": 2}}, "priority stands in more and beside it"),
+    ("propose", {"priority": 1, "more": {"priority": 2}}, "priority is given in more and beside it"),
     ("propose", {"more": {"more": {}}}, "has no argument 'more'"),
     ("propose", {"more": {"priority": "high"}}, "priority: The higher goes first in the queue."),
     ("hypotheses", {"action": "create", "statement": "x", "more": {"tag": ["a"]}}, "did you mean tags"),
