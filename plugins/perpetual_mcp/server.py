@@ -35,7 +35,7 @@ from perpetual_mcp.prompts import add_completions, add_prompts
 from perpetual_mcp.ready import READY, note_ready
 from perpetual_mcp.resources import RESOURCE, add_resources
 from perpetual_mcp.sessions import Labs, actor_of
-from perpetual_mcp.tools import add_tools
+from perpetual_mcp.tools import tools_of
 
 __all__ = ["RESOURCE", "Labs", "SdkServer", "build", "make_server"]
 
@@ -98,7 +98,7 @@ def make_server(
     labs: Labs, *, allow_approve: bool = False, tools: str = "all", state: bool = True
 ) -> MCPServer[object]:
     """Returns the SDK's server with everything that it offers; see `McpServer.serve`."""
-    changes = Changes(labs)
+    changes, calls = Changes(labs), tools_of(labs, allow_approve=allow_approve, core=tools == "core")
     server: MCPServer[object] = MCPServer(
         "perpetual",
         title="Perpetual",
@@ -108,8 +108,9 @@ def make_server(
         middleware=[_watch(labs, changes, state=state)],
         subscriptions=changes,
         lifespan=changes.serving,
+        tools=[*calls.made.values()],
     )
-    add_tools(server, labs, allow_approve=allow_approve, core=tools == "core")
+    calls.serve(server)
     add_resources(server, labs)
     add_prompts(server, labs)
     add_completions(server, labs)

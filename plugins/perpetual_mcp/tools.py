@@ -15,8 +15,8 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_origin
+from functools import cache, partial
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast, get_args, get_origin
 
 import anyio.to_thread
 
@@ -34,10 +34,11 @@ from perpetual_mcp.sessions import Labs
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.mcpserver import MCPServer
+    from mcp.server.mcpserver.tools import Tool as SdkTool
     from mcp_types import CallToolRequestParams, CallToolResult
     from pydantic import ValidationError
 
-__all__ = ["APPROVE", "TOOLS", "Tool", "add_tools", "whole_schemas", "without_lab"]
+__all__ = ["APPROVE", "TOOLS", "Calls", "Known", "Tool", "tools_of", "whole_schemas", "without_lab"]
 
 _SDK_REFUSALS = "Error executing tool "
 _MOST_WRONG = 4  # arguments that one refusal names
@@ -91,56 +92,71 @@ TOOLS = (
 APPROVE = Tool(write_tools.perpetual_approve, "Approve experiments", schemas.ExperimentsAnswer, repeatable=True)
 
 
-def add_tools(server: MCPServer[object], labs: Labs, *, allow_approve: bool, core: bool = False) -> None:
-    """Adds the tools of this server and those of plugins, or only the few of this server that a campaign needs.
+def tools_of(labs: Labs, *, allow_approve: bool, core: bool = False) -> Calls:
+    """Returns the tools of this server and those of plugins, or only the few of this server that a campaign needs.
 
     A plugin's tool that cannot be built is named on standard error, and the others serve.
     """
-    from mcp_types import CallToolRequestParams
-
-    calls = _Calls(server, labs)
+    calls = Calls(labs)
     for tool in (*(tool for tool in TOOLS if tool.is_core or not core), *([APPROVE] if allow_approve else [])):
-        _add(server, tool)
         calls.own[tool.name] = tool
-        calls.know(tool.name, tool.function)
+        calls.know(_own(tool))
     lab = labs.lab()
     for offer in () if core else lab.registry.serving("mcp_tool"):
         provider = offer.provider
         try:
-            if offer.name != provider.name or provider.name in calls.arguments or provider.name == APPROVE.name:
+            if offer.name != provider.name or provider.name in calls.made or provider.name == APPROVE.name:
                 raise PluginError("the name of its tool is taken")
             function = lab.registry.build(offer, lab.options_of(offer))
-            _add_offered(server, labs, provider.name, provider.summary, function, is_bundled=offer.is_bundled)
-            calls.know(provider.name, function)
+            calls.know(_offered(labs, provider.name, provider.summary, function, is_bundled=offer.is_bundled))
             if offer.is_bundled:
                 calls.bundled.add(provider.name)
         except Exception as problem:  # noqa: BLE001 - a plugin's fault is shown under its name and never ends the server
             sys.stderr.write(f"perpetual mcp: the tool {offer.qualified_name} is left out: {problem}\n")
-    server._lowlevel_server.add_request_handler("tools/call", CallToolRequestParams, calls)
+    return calls
 
 
-class _Calls:
+class Known(NamedTuple):
+    """A tool as the SDK has it, and what a server has to know of it besides."""
+
+    made: SdkTool
+    arguments: frozenset[str]  # that a client may give
+    context: str | None  # the parameter that takes the call's context
+    is_async: bool
+
+
+class Calls:
     """Serves `tools/call`: this server's own tools at once, those of plugins through the SDK's general way.
 
     The general way builds a context and validates each answer against its output schema, which for our own tools the
     tests have done; it costs as much again as the call.
     """
 
-    def __init__(self, server: MCPServer[object], labs: Labs) -> None:
-        self._server, self._labs = server, labs
+    def __init__(self, labs: Labs) -> None:
+        self._labs = labs
+        self._server: MCPServer[object] | None = None
         self._standing = Standing()
+        self.made: dict[str, SdkTool] = {}  # every tool as the SDK has it
         self.own: dict[str, Tool] = {}
         self.arguments: dict[str, frozenset[str]] = {}  # of every tool
         self.bundled: set[str] = set()  # tools of bundled plugins
         self._contexts: dict[str, str | None] = {}  # of tools that are served with a context: the parameter, if any
         self._heard: dict[str, int] = {}  # by client: the newest event that a scan or a wait has answered
 
-    def know(self, name: str, function: Callable[..., object]) -> None:
-        """Notes the arguments of a tool, and whether it is served with a context."""
-        taken = context_name(function)
-        self.arguments[name] = _names(function)
-        if taken is not None or inspect.iscoroutinefunction(function):
-            self._contexts[name] = taken
+    def serve(self, server: MCPServer[object]) -> None:
+        """Takes the calls of a server that was made with these tools."""
+        from mcp_types import CallToolRequestParams
+
+        self._server = server
+        server._lowlevel_server.add_request_handler("tools/call", CallToolRequestParams, self)
+
+    def know(self, known: Known) -> None:
+        """Notes a tool with its arguments, and whether it is served with a context."""
+        name = known.made.name
+        self.made[name] = known.made
+        self.arguments[name] = known.arguments
+        if known.context is not None or known.is_async:
+            self._contexts[name] = known.context
 
     async def __call__(self, ctx: ServerRequestContext[object, object], params: CallToolRequestParams) -> Any:
         from mcp_types import CallToolResult
@@ -160,10 +176,12 @@ class _Calls:
             if params.name in self._contexts:
                 return await self._news(ctx, tool, arguments)
             return await anyio.to_thread.run_sync(self._done, tool, arguments, asked)
+        server = self._server
+        assert server is not None  # it is what calls
         if params.name in self._contexts:
-            result = await CallContext(ctx).serve(lambda: self._server._handle_call_tool(ctx, params))
+            result = await CallContext(ctx).serve(lambda: server._handle_call_tool(ctx, params))
         else:
-            result = await self._server._handle_call_tool(ctx, params)
+            result = await server._handle_call_tool(ctx, params)
         if not isinstance(result, CallToolResult):
             return result
         return _coded(result) if result.is_error else _sealed(result, is_bundled=params.name in self.bundled)
@@ -190,7 +208,7 @@ class _Calls:
         """
         from pydantic import ValidationError
 
-        found = self._server._tool_manager.get_tool(name)
+        found = self.made.get(name)
         if found is None:
             raise UsageError(f"there is no tool {plain(name)!r}", hint=f"there is {', '.join(sorted(self.arguments))}")
         known = self.arguments[name]
@@ -295,34 +313,52 @@ def _answered(tool: Tool, labs: Labs, /, **arguments: object) -> CallToolResult:
 
 
 def _never(**_: object) -> object:
-    raise AssertionError("tools of this server are called by _Calls, which has them from its own table")
+    raise AssertionError("tools of this server are called by Calls, which has them from its own table")
 
 
-def _add(server: MCPServer[object], tool: Tool) -> None:
-    """Registers a tool of this server: its schemas, which the SDK makes, and its annotations."""
-    from mcp_types import CallToolResult, ToolAnnotations
+async def _never_async(**_: object) -> object:
+    raise AssertionError("the tool of a plugin is called with a lab")
 
-    server.add_tool(
-        without_lab(tool.name, tool.function, _never, Annotated[CallToolResult, tool.shape]),
-        title=tool.title,
+
+# Making the schemas is most of a server's start; they follow from the functions alone.
+@cache
+def _own(tool: Tool) -> Known:
+    """Returns a tool of this server."""
+    from mcp_types import CallToolResult
+
+    shown = without_lab(tool.name, tool.function, _never, Annotated[CallToolResult, tool.shape])
+    hints = {"reads": tool.reads, "destroys": tool.destroys, "repeatable": tool.repeatable, "open_world": False}
+    return _known(tool.function, _shortened(shown, tool.title, None, hints, tool.moved, tool.more))
+
+
+def _known(function: Callable[..., object], made: SdkTool) -> Known:
+    return Known(made, _names(function), context_name(function), inspect.iscoroutinefunction(function))
+
+
+def _shortened(
+    shown: Callable[..., object], title: str, description: str | None, hints: Mapping[str, bool],
+    moved: Sequence[str] = (), more: str = "",
+) -> SdkTool:  # fmt: skip
+    """Returns a function as the SDK's tool, shown with short schemas; what it validates by is the SDK's own."""
+    from mcp.server.mcpserver.tools import Tool as Made
+    from mcp_types import ToolAnnotations
+
+    made = Made.from_function(
+        shown,
+        title=title,
+        description=description,
         annotations=ToolAnnotations(
-            read_only_hint=tool.reads,
-            destructive_hint=tool.destroys,
-            idempotent_hint=tool.repeatable,
-            open_world_hint=False,
+            read_only_hint=hints["reads"],
+            destructive_hint=hints["destroys"],
+            idempotent_hint=hints["repeatable"],
+            open_world_hint=hints["open_world"],
         ),
     )
-    _shorten(server, tool.name, tool.moved, tool.more)
-
-
-def _shorten(server: MCPServer[object], name: str, moved: Sequence[str] = (), more: str = "") -> None:
-    """Puts short schemas in the place of those that the SDK has made of a tool; what it validates by is its own."""
-    made = server._tool_manager.get_tool(name)
-    assert made is not None  # it was added just now
     made.parameters = argument_schema(made.parameters, moved, more)
     answers = made.fn_metadata.output_schema
     if answers is not None:
         made.fn_metadata.output_schema = answer_schema(answers)
+    return made
 
 
 def whole_schemas(server: MCPServer[object], name: str) -> tuple[dict[str, dict[str, object]], list[str]]:
@@ -337,17 +373,8 @@ def whole_schemas(server: MCPServer[object], name: str) -> tuple[dict[str, dict[
     return cast("dict[str, dict[str, object]]", found["properties"]), keys
 
 
-def _add_offered(
-    server: MCPServer[object],
-    labs: Labs,
-    name: str,
-    summary: str | None,
-    function: Callable[..., object],
-    *,
-    is_bundled: bool,
-) -> None:
-    from mcp_types import ToolAnnotations
-
+def _offered(labs: Labs, name: str, summary: str | None, function: Callable[..., object], *, is_bundled: bool) -> Known:
+    """Returns the tool of a plugin."""
     taken = context_name(function)
 
     def given(arguments: dict[str, object]) -> dict[str, object]:
@@ -363,24 +390,29 @@ def _add_offered(
         except Exception as problem:  # noqa: BLE001 - answered as the failure of a plain function is
             return _guarded(name, partial(_raise, problem))
 
-    returned = inspect.signature(function, eval_str=True).return_annotation
-    is_async = inspect.iscoroutinefunction(function)
+    # A callable object of a plugin may have no hash, or one that others share.
+    shape = _shape if inspect.isfunction(function) else _shape.__wrapped__
+    known = shape(name, summary, function, is_bundled)
+    called = known.made.model_copy(update={"fn": call_async if known.is_async else call})
+    return known._replace(made=called)
+
+
+@cache
+def _shape(name: str, summary: str | None, function: Callable[..., object], is_bundled: bool) -> Known:
+    """Returns the tool of a plugin without what it calls."""
     reads = getattr(function, "reads_only", None)
     title = plain(getattr(function, "title", "") or name.removeprefix("perpetual_").replace("_", " ").capitalize())
-    server.add_tool(
-        without_lab(name, function, call_async if is_async else call, returned),
-        name=name,
-        title=title,
-        description=inspect.getdoc(function) or summary or None,
-        annotations=ToolAnnotations(
-            # What a plugin does not say is what the protocol takes for granted: the worst.
-            read_only_hint=bool(reads),
-            destructive_hint=bool(getattr(function, "destroys", not reads)),
-            idempotent_hint=bool(getattr(function, "repeatable", reads)),
-            open_world_hint=bool(getattr(function, "open_world", not is_bundled)),
-        ),
-    )
-    _shorten(server, name)
+    returned = inspect.signature(function, eval_str=True).return_annotation
+    answer = _never_async if inspect.iscoroutinefunction(function) else _never
+    # What a plugin does not say is what the protocol takes for granted: the worst.
+    hints = {
+        "reads": bool(reads),
+        "destroys": bool(getattr(function, "destroys", not reads)),
+        "repeatable": bool(getattr(function, "repeatable", reads)),
+        "open_world": bool(getattr(function, "open_world", not is_bundled)),
+    }
+    shown = without_lab(name, function, answer, returned)
+    return _known(function, _shortened(shown, title, inspect.getdoc(function) or summary or None, hints))
 
 
 def without_lab(

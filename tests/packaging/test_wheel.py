@@ -83,11 +83,14 @@ def test_the_wheel_holds_the_declared_packages_only(wheel: Path) -> None:
 
 
 def test_every_data_file_is_in_the_wheel(wheel: Path) -> None:
-    """Templates (dotfiles too), schemas, the report's template and the demo's script."""
+    """Templates (dotfiles too), schemas, the report's template and the demo's script.
+
+    The packages that agents install by one line stand outside: the agents fetch them from the repository.
+    """
     inside = set(zipfile.ZipFile(wheel).namelist())
     wanted = [
         path
-        for base in ("perpetual", "plugins", "harness_templates")
+        for base in ("perpetual", "plugins", "harness_templates/perpetual_templates")
         for path in (ROOT / base).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     ]
