@@ -84,6 +84,12 @@ def _run(arguments: list[str]) -> int:
 
                 return output_failed(problem, arguments)
             return 0
+    if arguments and arguments[0] == "mcp":
+        from perpetual.toolkit.resident import hand_over
+
+        status = hand_over(arguments)
+        if status is not None:
+            return status
     from perpetual.cli.app import run
 
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Entry point of the MCP server `mcp`; imports nothing heavy."""
+"""Entry point of the MCP server `mcp` and of the service that keeps one loaded; imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -14,3 +14,11 @@ def perpetual_mcp_servers() -> list[Provider]:
         )
     }
     return [Provider("mcp", "mcp", "perpetual_mcp.server:build", "the official SDK over stdio or HTTP", options)]
+
+
+@hookimpl
+def perpetual_services() -> list[Provider]:
+    """Offers a resident process from which `perpetual mcp` starts at once."""
+    return [
+        Provider("service", "mcp", "perpetual_mcp.warm:build", "has the MCP server loaded, so that it starts at once")
+    ]

@@ -159,6 +159,7 @@ class Calls:
             self._contexts[name] = known.context
 
     async def __call__(self, ctx: ServerRequestContext[object, object], params: CallToolRequestParams) -> Any:
+        """Returns what a call answers, a refusal included."""
         from mcp_types import CallToolResult
 
         given, tool = params.arguments or {}, self.own.get(params.name)
