@@ -33,8 +33,8 @@ ECHO = [
     " sys.stdout.flush()\n",
 ]
 BOUNDS = {
-    "start_ratio": 1.4, "call_ratio": 8.0, "flat_ratio": 1.5, "starved_ratio": 3.0, "campaign_calls": 10,
-    "campaign_text_tokens": 3000, "campaign_structured_tokens": 3000,
+    "start_ratio": 1.4, "warm_ratio": 2.0, "call_ratio": 8.0, "flat_ratio": 1.5, "starved_ratio": 3.0,
+    "campaign_calls": 10, "campaign_text_tokens": 3000, "campaign_structured_tokens": 3000,
     "tools_all_tokens": 6000, "tools_core_tokens": 2600,
 }  # fmt: skip
 
@@ -118,6 +118,61 @@ def start(folder: Path, rounds: int) -> dict[str, float]:
     pairs = [(_cpu_of_import(folder), _cpu_of_start(folder)) for _ in range(rounds)]
     sdk, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
     return {"import_cpu_s": sdk, "first_answer_cpu_s": ours, "start_ratio": ours / sdk}
+
+
+def warm(folder: Path, rounds: int) -> dict[str, float]:
+    """Returns what a start costs that the service `mcp` serves, interleaved; the best of the rounds, CPU seconds.
+
+    `warm_ratio` is the client's own process to an empty interpreter. `session_cpu_s` is what the session uses besides,
+    in a process of its own; both are spent before the answer, and after it for the end.
+    """
+    from perpetual import Lab
+
+    words = [str(Path(sys.executable).with_name("perpetual")), "mcp"]
+    empty, ours, sessions, alone_s, warm_s = [], [], [], [], []
+    with Lab.open(folder) as lab:
+        for _ in range(rounds):
+            alone_s.append(_answered_s(words, folder)[0])
+        service = lab.services.start("mcp").get("pid")
+        try:
+            while not (loaded := _children_of(int(service or 0))) or not _listens(folder):
+                time.sleep(0.05)
+            for _ in range(rounds):
+                before = _children_s()
+                subprocess.run([sys.executable, "-c", "pass"], check=True)
+                empty.append(_children_s() - before)
+                used = _waited_s(loaded[0])
+                wall, cpu = _answered_s(words, folder)
+                while _children_of(loaded[0]):
+                    time.sleep(0.005)
+                warm_s.append(wall)
+                ours.append(cpu)
+                sessions.append(_waited_s(loaded[0]) - used)
+        finally:
+            lab.services.stop("mcp")
+    return {"warm_cpu_s": min(ours), "warm_ratio": min(ours) / min(empty), "session_cpu_s": min(sessions),
+            "warm_answer_s": min(warm_s), "alone_answer_s": min(alone_s)}  # fmt: skip
+
+
+def _answered_s(words: list[str], folder: Path) -> tuple[float, float]:
+    """Returns the wall seconds to the answer of `initialize`, and the CPU seconds of the client's own process."""
+    begun = time.perf_counter()
+    peer = Peer(words, folder).open()
+    return time.perf_counter() - begun, peer.leave()
+
+
+def _children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _listens(folder: Path) -> bool:
+    return (folder / ".perpetual" / "services" / "mcp.socket").exists()
+
+
+def _waited_s(pid: int) -> float:
+    """Returns the CPU seconds of a process and of its ended children; in ticks of the kernel, mostly 10 ms."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def call(small: Path, large: Path, rounds: int, count: int) -> dict[str, float]:
@@ -262,6 +317,7 @@ def main() -> None:
         small, large = make(Path(place) / "small", 10), make(Path(place) / "large", given.large)
         found: dict[str, float] = {
             **start(small, given.rounds),
+            **warm(small, 15),
             **call(small, large, given.rounds, given.calls),
             **crowd(small, given.clients, given.calls),
             **campaign(Path(place) / "campaign"),

@@ -68,7 +68,7 @@ RESERVED: dict[str, frozenset[str]] = {
     "retriever": frozenset({"linear", "recall"}),
     "scaffolder": frozenset({"files"}), "scheduler": frozenset({"local"}),
     "scorer": frozenset({"decisive", "greedy", "information-gain", "random", "round-robin", "thompson"}),
-    "service": frozenset({"daemon", "daemon-keeper"}),
+    "service": frozenset({"daemon", "daemon-keeper", "mcp"}),
     "service_host": frozenset({"processes"}),
     "site": frozenset({"logbook"}),
     "status_section": frozenset({"ad-hoc", "campaigns", "handover", "live-runs", "loop", "mirrors", "queue-moves",

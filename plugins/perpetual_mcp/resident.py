@@ -30,7 +30,8 @@ from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
 from perpetual.api import PerpetualError
-from perpetual.toolkit.resident import GO, READY, SOCKET, identity, stay
+from perpetual.toolkit import resident
+from perpetual.toolkit.resident import GO, READY, SOCKET, identity
 
 __all__ = ["STALE", "UNFIT", "Request", "main", "same_surroundings"]
 
@@ -56,7 +57,7 @@ class Request(NamedTuple):
 def main() -> None:
     """Loads what a server loads, and serves until the service has gone."""
     folder, alive = sys.argv[1], int(sys.argv[2])
-    stay()
+    resident.is_here = True
     _load()
     reason = _unfit()
     if reason is not None:
@@ -286,6 +287,8 @@ def same_surroundings(pid: int) -> bool:
     What cannot be read counts as another one: a process in another container has no number here.
     """
     try:
+        if os.getpriority(os.PRIO_PROCESS, pid) != os.getpriority(os.PRIO_PROCESS, 0):
+            return False
         return _surroundings(f"/proc/{pid}") == _surroundings("/proc/self")
     except OSError:
         return False

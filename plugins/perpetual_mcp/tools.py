@@ -32,7 +32,7 @@ from perpetual_mcp.compact import MORE, answer_schema, argument_schema
 from perpetual_mcp.sessions import Labs
 
 if TYPE_CHECKING:
-    from mcp.server.context import ServerRequestContext
+    from mcp.server.context import HandlerResult, ServerRequestContext
     from mcp.server.mcpserver import MCPServer
     from mcp.server.mcpserver.tools import Tool as SdkTool
     from mcp_types import CallToolRequestParams, CallToolResult
@@ -121,7 +121,7 @@ class Known(NamedTuple):
 
     made: SdkTool
     arguments: frozenset[str]  # that a client may give
-    context: str | None  # the parameter that takes the call's context
+    taken: str | None  # the parameter that takes the call's context
     is_async: bool
 
 
@@ -155,10 +155,10 @@ class Calls:
         name = known.made.name
         self.made[name] = known.made
         self.arguments[name] = known.arguments
-        if known.context is not None or known.is_async:
-            self._contexts[name] = known.context
+        if known.taken is not None or known.is_async:
+            self._contexts[name] = known.taken
 
-    async def __call__(self, ctx: ServerRequestContext[object, object], params: CallToolRequestParams) -> Any:
+    async def __call__(self, ctx: ServerRequestContext[object, object], params: CallToolRequestParams) -> HandlerResult:
         """Returns what a call answers, a refusal included."""
         from mcp_types import CallToolResult
 
@@ -226,7 +226,7 @@ class Calls:
             said = [f"{plain(key)}: {fields[key].description}" for key in wrong if key in fields][:_MOST_WRONG]
             raise UsageError(f"{name}: {_wrong(problem)}", hint=" ".join(said) or hint) from problem
 
-    def _done(self, tool: Tool, arguments: dict[str, object], asked: tuple[str, ...] | None) -> object:
+    def _done(self, tool: Tool, arguments: dict[str, object], asked: tuple[str, str, str] | None) -> HandlerResult:
         """Returns what a tool of this server answers, cached if it stays valid; blocks."""
         if asked is None:
             return _answered(tool, self._labs, **arguments)

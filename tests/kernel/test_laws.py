@@ -211,6 +211,8 @@ _PUSHERS = ("perpetual_mirrors/starting.py",)
 _NOTICES = ("perpetual_dispatch/notices.py", "perpetual_notify/desktop.py", "perpetual_notify/program.py")
 # Nor is what keeps the daemon's process, and what asks the user's service manager to.
 _KEEPERS = ("perpetual_daemon/keeper.py", "perpetual_daemon/unit.py")
+# Nor is what keeps the MCP server loaded, and forks a session for each start.
+_RESIDENTS = ("perpetual_mcp/warm.py", "perpetual_mcp/resident.py")
 # Nor is git, as campaigns use it: worktrees and branches of their own.
 _CAMPAIGNS = ("perpetual_campaign/repository.py",)
 # Nor is what reads the time of a commit.
@@ -236,7 +238,7 @@ def _reaches(source: str) -> Iterator[str]:
 
 def _faces() -> list[Path]:
     exempt = (*_READERS, *_SCRATCH, *_INSTALLERS, *_POOLS, *_OWNERS, *_HARNESSES, *_CLIENTS, *_CACHES, *_NOTICES,
-              *_PUSHERS, *_COMMITS, *_KEEPERS, *_THINKERS, *_CAMPAIGNS)  # fmt: skip
+              *_PUSHERS, *_COMMITS, *_KEEPERS, *_THINKERS, *_CAMPAIGNS, *_RESIDENTS)  # fmt: skip
     plugins = [path for path in (ROOT / "plugins").glob("perpetual_*/**/*.py")
                if path.relative_to(ROOT / "plugins").parts[0] not in _PARTS
                and path.relative_to(ROOT / "plugins").as_posix() not in exempt]  # fmt: skip
