@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from perpetual.toolkit import cache_files, caches
+from perpetual.toolkit.agents import DISPATCH, mark
 from perpetual.toolkit.reserved import known_name
 
 TYPE_CHECKING = False  # as typing's, whose import this path cannot afford
@@ -83,7 +84,7 @@ def hook_event() -> dict[str, object]:
 def answer(arguments: list[str]) -> str | None:
     """Returns the command's whole standard output, or None to leave it to the full command line."""
     words = [word for word in arguments if word != "--json"]
-    if words[:1] == ["hook"] and os.environ.get("PERPETUAL_DISPATCH"):
+    if words[:1] == ["hook"] and os.environ.get(DISPATCH):
         return ""  # the lab drives this harness and has said all
     if os.environ.get("PERPETUAL_OUTPUT"):
         return None
@@ -96,7 +97,6 @@ def answer(arguments: list[str]) -> str | None:
     if parsed is None:
         return None
     from perpetual.brief import DEFAULT_TOKENS, for_agents, render
-    from perpetual.toolkit.agents import mark
 
     status = kept_status()
     if status is None:

@@ -13,6 +13,7 @@ from perpetual.brief import DEFAULT_TOKENS, render
 from perpetual.cli.fastpath import HOOKS, brief_document, hook_document, hook_event, status_document, status_text
 from perpetual.commands import CliContext, json_option, pass_cli, printable
 from perpetual.errors import NoProject, UsageError, masked, unknown
+from perpetual.toolkit.agents import DISPATCH
 from perpetual.toolkit.contained import contained
 from perpetual.toolkit.deadline import call
 from perpetual.toolkit.reserved import known_name
@@ -72,7 +73,7 @@ def hook(cli: CliContext, name: tuple[str, ...]) -> None:
 
 def _hook(cli: CliContext, name: str) -> Mapping[str, object] | None:
     """Returns what hook `name` answers: a plugin's part in the slot `harness_hook`, or else the brief."""
-    if os.environ.get("PERPETUAL_DISPATCH"):
+    if os.environ.get(DISPATCH):
         return None
     lab, slot = cli.lab, "harness_hook"
     parts = lab.parts(slot) if slot in lab.registry.slots else []

@@ -11,9 +11,11 @@ TYPE_CHECKING = False  # as typing's, whose import the fast path cannot afford
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["AGENT_VARIABLES", "AN_AGENT", "evidence", "harness", "mark"]
+__all__ = ["AGENT_VARIABLES", "AN_AGENT", "DISPATCH", "DISPATCH_READY", "evidence", "harness", "mark"]
 
 AN_AGENT = "an agent"
+DISPATCH = "PERPETUAL_DISPATCH"  # of a harness that the lab drives, and of all that it starts: the turn's mark
+DISPATCH_READY = "PERPETUAL_DISPATCH_READY"  # the file that the MCP server makes once that harness has spoken to it
 
 # variable -> the agent that sets it for every command it runs. The first one that is set names the agent: Kilo sets
 # OpenCode's too, and many set the generic ones, which come last.
@@ -30,53 +32,22 @@ AGENT_VARIABLES: dict[str, str] = {
     "QWEN_CODE": "Qwen Code",
     "COPILOT_CLI": "Copilot CLI",
     "COPILOT_AGENT_SESSION_ID": "Copilot CLI",
-    "PERPETUAL_DISPATCH": AN_AGENT,  # the lab drives the harness
+    DISPATCH: AN_AGENT,
     "AI_AGENT": AN_AGENT,
     "AGENT": AN_AGENT,  # also a name of build machines and of ssh: it counts as 1 or with an agent's name alone
 }
 
 # names that agents go by in the generic variables, in lower case and with dashes
 _NAMES: dict[str, str] = {
-    "aider": "Aider",
-    "amp": "Amp",
-    "antigravity": "Antigravity",
-    "auggie": "Auggie",
-    "claude": "Claude Code",
-    "claude-code": "Claude Code",
-    "cline": "Cline",
-    "codex": "Codex",
-    "codex-cli": "Codex",
-    "continue": "Continue",
-    "copilot": "Copilot CLI",
-    "copilot-cli": "Copilot CLI",
-    "crush": "Crush",
-    "cursor": "Cursor",
-    "cursor-agent": "Cursor",
-    "cursor-cli": "Cursor",
-    "devin": "Devin",
-    "droid": "Droid",
-    "gemini": "Gemini CLI",
-    "gemini-cli": "Gemini CLI",
-    "github-copilot": "Copilot CLI",
-    "goose": "Goose",
-    "junie": "Junie",
-    "kilo": "Kilo",
-    "kilo-code": "Kilo",
-    "kilocode": "Kilo",
-    "kimi": "Kimi Code",
-    "kimi-code": "Kimi Code",
-    "kiro": "Kiro",
-    "opencode": "OpenCode",
-    "openhands": "OpenHands",
-    "pi": "Pi",
-    "qwen": "Qwen Code",
-    "qwen-code": "Qwen Code",
-    "replit": "Replit",
-    "roo": "Roo Code",
-    "roo-code": "Roo Code",
-    "windsurf": "Windsurf",
-    "zed": "Zed",
-}
+    "aider": "Aider", "amp": "Amp", "antigravity": "Antigravity", "auggie": "Auggie", "claude": "Claude Code",
+    "claude-code": "Claude Code", "cline": "Cline", "codex": "Codex", "codex-cli": "Codex", "continue": "Continue",
+    "copilot": "Copilot CLI", "copilot-cli": "Copilot CLI", "crush": "Crush", "cursor": "Cursor",
+    "cursor-agent": "Cursor", "cursor-cli": "Cursor", "devin": "Devin", "droid": "Droid", "gemini": "Gemini CLI",
+    "gemini-cli": "Gemini CLI", "github-copilot": "Copilot CLI", "goose": "Goose", "junie": "Junie", "kilo": "Kilo",
+    "kilo-code": "Kilo", "kilocode": "Kilo", "kimi": "Kimi Code", "kimi-code": "Kimi Code", "kiro": "Kiro",
+    "opencode": "OpenCode", "openhands": "OpenHands", "pi": "Pi", "qwen": "Qwen Code", "qwen-code": "Qwen Code",
+    "replit": "Replit", "roo": "Roo Code", "roo-code": "Roo Code", "windsurf": "Windsurf", "zed": "Zed",
+}  # fmt: skip
 _MOST_SHOWN = 20  # characters of a variable's value; a longer one is an id
 
 

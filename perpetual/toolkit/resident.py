@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import sys
 
+from perpetual.toolkit.agents import DISPATCH
+
 __all__ = ["GO", "READY", "SOCKET", "hand_over", "identity"]
 
 SOCKET = "mcp.socket"  # in the folder of the services
@@ -39,7 +41,7 @@ def hand_over(arguments: list[str]) -> int | None:
     A harness under dispatch has its servers to itself: what it leaves behind is found among its own processes.
     """
     is_able = sys.platform == "linux" and sys.stdin is not None and not is_here
-    if not is_able or not _WORDS.issuperset(arguments) or "PERPETUAL_DISPATCH" in os.environ:
+    if not is_able or not _WORDS.issuperset(arguments) or DISPATCH in os.environ:
         return None
     import _socket
 

@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from perpetual.api import Conflict, UsageError
+from perpetual.toolkit.agents import DISPATCH
 from perpetual.toolkit.platform import Identity, boot_id, host_name, is_alive
 from perpetual.toolkit.units import iso
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ARMED",
     "DAEMON",
-    "DISPATCH",
     "ENDED",
     "LEASE",
     "LEASE_S",
@@ -48,7 +48,6 @@ __all__ = [
 
 LEASE, ARMED, ENDED = "loop.lease", "loop.armed", "loop.ended"
 DAEMON = "daemon"  # the harness of a lease that the daemon has
-DISPATCH = "PERPETUAL_DISPATCH"  # set where the lab drives the harness: nothing of it goes on by itself
 LEASE_S = 3600.0  # longer than a turn takes; the lease of a session that was killed blocks others so long
 ROUNDS, MOST_ROUNDS = 10, 50  # further turns: where none are named, and at most
 _LONGEST_S = 24 * 3600.0  # a lease that claims more is not one of ours

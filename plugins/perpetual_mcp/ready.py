@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-__all__ = ["READY", "note_ready"]
-
-READY = "PERPETUAL_DISPATCH_READY"  # the file to make; the lab that drives the harness made its folder
+__all__ = ["note_ready"]
 
 
 def note_ready(path: str) -> None:

@@ -209,15 +209,16 @@ def _session(link: socket.socket, stamps: dict[str, tuple[int, int]]) -> NoRetur
     os.setsid()
     link.settimeout(_PATIENCE_S)
     try:
+        # First: a request of another version may not be understood here.
+        if any(_stamp(file) != stamp for file, stamp in stamps.items()):
+            link.sendall(_DECLINED)
+            os._exit(STALE)
         pid, uid, _ = struct.unpack("3i", link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         request = _received(link)
         is_alike = request is not None and request.identity == identity() and _same_variables(request.variables)
         if request is None or not is_alike or uid != os.geteuid() or not same_surroundings(pid):
             link.sendall(_DECLINED)
             os._exit(0)
-        if any(_stamp(file) != stamp for file, stamp in stamps.items()):
-            link.sendall(_DECLINED)
-            os._exit(STALE)
         mask = _mask(pid)
         link.sendall(READY)
         if link.recv(1) != GO:

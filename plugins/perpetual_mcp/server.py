@@ -29,10 +29,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from perpetual import __version__
 from perpetual.api import LabOpener, McpServer, PerpetualError, UsageError
+from perpetual.toolkit.agents import DISPATCH_READY
 from perpetual_mcp.bounds import told
 from perpetual_mcp.notify import OPENINGS, Changes
 from perpetual_mcp.prompts import add_completions, add_prompts
-from perpetual_mcp.ready import READY, note_ready
+from perpetual_mcp.ready import note_ready
 from perpetual_mcp.resources import RESOURCE, add_resources
 from perpetual_mcp.sessions import Labs, actor_of
 from perpetual_mcp.tools import tools_of
@@ -72,7 +73,7 @@ def _is_missing(method: str, problem: MCPError) -> bool:
 
 def _watch(labs: Labs, changes: Changes, *, state: bool) -> ServerMiddleware[object]:
     """Returns the middleware of every message: it notes the sender, and sends the instructions at the opening."""
-    seen_at = [os.environ[READY]] if READY in os.environ else []
+    seen_at = [os.environ[DISPATCH_READY]] if DISPATCH_READY in os.environ else []
 
     async def watch(ctx: ServerRequestContext[object, object], call_next: CallNext) -> HandlerResult:
         labs.name(actor_of(ctx))

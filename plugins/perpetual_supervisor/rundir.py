@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Literal
 
 from perpetual.toolkit import atomic, confined, lock, platform
+from perpetual.toolkit.agents import DISPATCH
 from perpetual.toolkit.crashpoints import step
 from perpetual.toolkit.hosts import this_host
 from perpetual.toolkit.platform import Identity
@@ -372,7 +373,7 @@ def _start_supervisor(run_dir: Path, timeout_s: float, held: int | None) -> str:
             start_new_session=True,
             close_fds=True,
             # Of a harness that the lab drives everything with its mark is ended after the turn; runs go on.
-            env={name: value for name, value in os.environ.items() if name != "PERPETUAL_DISPATCH"},
+            env={name: value for name, value in os.environ.items() if name != DISPATCH},
         )
     except OSError as exc:
         raise LaunchFailed(f"cannot start {sys.executable!r}: {exc}") from exc

@@ -196,8 +196,8 @@ _POOLS = ("perpetual_scorers/process_pool.py",)
 _OWNERS = ("perpetual_gpus/owners.py",)
 # Nor is what asks a harness for the servers that it knows.
 _HARNESSES = ("perpetual_harnesses/scaffold_check.py", "perpetual_harnesses/dispatch/process.py",
-              "perpetual_harnesses/login.py", "perpetual_harnesses/harness_checks.py",
-              "perpetual_harnesses/testing/agent.py")  # fmt: skip
+              "perpetual_harnesses/dispatch/guardian.py", "perpetual_harnesses/login.py",
+              "perpetual_harnesses/harness_checks.py", "perpetual_harnesses/testing/agent.py")  # fmt: skip
 # Nor is what asks the MCP server for its tools, as a client would.
 _CLIENTS = ("perpetual_devkit/server_check.py",)
 # Nor is a cache that any process may build anew.

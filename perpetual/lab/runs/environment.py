@@ -18,6 +18,7 @@ from perpetual.lab.experiments import approval_tokens
 from perpetual.lab.kinds import RunRow
 from perpetual.lab.ledger.runs import RunRecords
 from perpetual.toolkit import confined
+from perpetual.toolkit.agents import DISPATCH
 from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.causes import KEPT_BY_NAME
 from perpetual.toolkit.run_folder import NONCE_VARIABLE
@@ -27,7 +28,7 @@ __all__ = ["keep", "lacking", "of_run", "tidy"]
 
 _FOLDER = "environments"
 _LARGEST_BYTES = 16 << 20
-_DROPPED = (*approval_tokens.FOR_A_SERVER, NONCE_VARIABLE, "PERPETUAL_TRUSTED", "PERPETUAL_DISPATCH")
+_DROPPED = (*approval_tokens.FOR_A_SERVER, NONCE_VARIABLE, "PERPETUAL_TRUSTED", DISPATCH)
 _UNKNOWN = "the environment in which it was queued is not known (perpetual kill {0}, then perpetual retry {0})"
 _LACKING = f"needs {{}}, which is {KEPT_BY_NAME} (perpetual scan where it is exported, or set run_secrets)"
 

@@ -13,12 +13,12 @@ from dataclasses import replace
 
 from perpetual.toolkit.fence import neutralise
 from perpetual_harnesses.dispatch.base import Kind, Task, Usage
+from perpetual_harnesses.dispatch.messages import Json, items, mapping, mappings
 from perpetual_harnesses.dispatch.stream import Gathered, count, difference, money, trouble_in
 
 __all__ = ["DIALECTS", "Claude", "Codex", "Dialect", "Text"]
 
 _WAITS = "PERPETUAL_MCP_MAX_WAIT"  # how long our server may take for a call: what `tool_timeout_sec` allows, and less
-Json = dict[str, object]
 
 
 class Dialect(ABC):
@@ -101,9 +101,9 @@ class Claude(Dialect):
         if kind == "system" and event.get("subtype") == "init":
             self._begin(event, gathered)
         elif kind == "assistant":
-            self._said(_mapping(event.get("message")), gathered)
+            self._said(mapping(event.get("message")), gathered)
         elif kind == "user":
-            for block in _list(_mapping(event.get("message")).get("content")):
+            for block in mappings(mapping(event.get("message")).get("content")):
                 if block.get("type") == "tool_result":
                     status = "failed" if block.get("is_error") else "completed"
                     gathered.tool(str(block.get("tool_use_id")), status=status)
@@ -114,16 +114,16 @@ class Claude(Dialect):
         gathered.session = _named(event.get("session_id")) or gathered.session
         gathered.model = str(event.get("model") or "")
         wanted = {server.name for server in gathered.task.servers}
-        for server in _list(event.get("mcp_servers")):
+        for server in mappings(event.get("mcp_servers")):
             if server.get("name") in wanted and server.get("status") in ("failed", "needs-auth", "disabled"):
                 gathered.blame("server_missing", f"the MCP server {server.get('name')} is {server.get('status')}")
 
     def _said(self, message: Json, gathered: Gathered) -> None:
         id = str(message.get("id"))
-        usage = _mapping(message.get("usage"))
+        usage = mapping(message.get("usage"))
         if usage and id not in self._calls:
             gathered.step()
-        for block in _list(message.get("content")):
+        for block in mappings(message.get("content")):
             if block.get("type") == "text":
                 gathered.begin_words()
                 gathered.say(str(block.get("text") or ""))
@@ -139,13 +139,13 @@ class Claude(Dialect):
     def _end(self, event: Json, gathered: Gathered) -> None:
         self._is_whole = True
         gathered.session = _named(event.get("session_id")) or gathered.session
-        usage = _claude_usage(_mapping(event.get("usage")))
+        usage = _claude_usage(mapping(event.get("usage")))
         steps = count(event.get("num_turns")) or gathered.used.steps
         total = money(event.get("total_cost_usd"))
         gathered.sums = replace(gathered.sums, usd=total)
         usd = difference(Usage(usd=total), Usage(usd=gathered.task.known.usd)).usd
         gathered.used = Usage(usage.tokens_in, usage.tokens_out, usd, steps)
-        for denied in _list(event.get("permission_denials")):
+        for denied in mappings(event.get("permission_denials")):
             name = str(denied.get("tool_name"))
             gathered.asked(name, self._KINDS.get(name, "other"), allowed=False)
         said = event.get("result")
@@ -154,7 +154,7 @@ class Claude(Dialect):
         elif event.get("subtype") == "error_max_turns":
             gathered.blame("budget_cut", "Claude Code stopped at its own limit of turns")
         elif event.get("is_error"):
-            words = str(said or "; ".join(map(str, _items(event.get("errors")))) or event.get("subtype"))
+            words = str(said or "; ".join(map(str, items(event.get("errors")))) or event.get("subtype"))
             status = event.get("api_error_status")
             is_login = status in (401, 403) or "auth_required" in trouble_in(words)
             gathered.replace_text("")
@@ -210,10 +210,10 @@ class Codex(Dialect):
         if kind == "thread.started":
             gathered.session = _named(event.get("thread_id")) or gathered.session
         elif kind in ("item.started", "item.completed", "item.updated"):
-            self._item(_mapping(event.get("item")), str(kind), gathered)
+            self._item(mapping(event.get("item")), str(kind), gathered)
         elif kind == "turn.completed":
             self._is_whole = True
-            self._used(_mapping(event.get("usage")), gathered)
+            self._used(mapping(event.get("usage")), gathered)
         elif kind in ("turn.failed", "error"):
             failure = event.get("error")
             words = str(failure.get("message") if isinstance(failure, Mapping) else event.get("message"))
@@ -276,17 +276,5 @@ def _object(line: str) -> Json:
     return found if isinstance(found, dict) else {}
 
 
-def _mapping(value: object) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
 def _named(value: object) -> str | None:
     return neutralise(value, 200) if isinstance(value, str) and value else None
-
-
-def _items(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
-
-
-def _list(value: object) -> list[Json]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

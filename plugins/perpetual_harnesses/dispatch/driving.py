@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from perpetual.api import Conflict, NotFound, NotPermitted, PerpetualError, TransientError, UsageError, unknown
 from perpetual.toolkit import platform, user_state
+from perpetual.toolkit.agents import DISPATCH, DISPATCH_READY
 from perpetual.toolkit.fence import neutralise
 from perpetual_harnesses import scaffold_record
 from perpetual_harnesses.dispatch.base import Dispatcher, DispatchError, Kind, Limits, Row, Server, Task, Turn
-from perpetual_harnesses.dispatch.environment import DISPATCH, READY, new_mark
+from perpetual_harnesses.dispatch.environment import new_mark
 from perpetual_harnesses.dispatch.marks import going
 from perpetual_harnesses.dispatch.permission import kind_of
 from perpetual_harnesses.dispatch.records import ENDED, GOING, LOST, REFUSED, SESSION, TURN, sums_of
@@ -328,7 +329,7 @@ class Driving:
         """Returns the lab's MCP server, with all that it needs: some harnesses hand no variables on."""
         own = {
             "PERPETUAL_PROJECT": str(self._lab.root), "PERPETUAL_STATE_DIR": str(user_state.folder()),
-            DISPATCH: mark, READY: str(ready),
+            DISPATCH: mark, DISPATCH_READY: str(ready),
         }  # fmt: skip
         for name in ("PERPETUAL_CACHE_DIR", "PERPETUAL_BOOT_ID", "XDG_CONFIG_HOME", "HOME"):
             if name in self._environment:

@@ -6,13 +6,11 @@ import json
 import secrets
 from collections.abc import Mapping
 
-from perpetual.toolkit.agents import AGENT_VARIABLES
+from perpetual.toolkit.agents import AGENT_VARIABLES, DISPATCH
 from perpetual_harnesses.dispatch.base import Row, Task
 
-__all__ = ["DISPATCH", "READY", "cleaned", "new_mark"]
+__all__ = ["cleaned", "new_mark"]
 
-DISPATCH = "PERPETUAL_DISPATCH"  # the turn's mark; hooks and plugins of Perpetual are silent where it is set
-READY = "PERPETUAL_DISPATCH_READY"  # the file that our MCP server makes once a harness has spoken to it
 
 # Beside the marks of agents: identities of a session around this process, and a variable under which Claude Code
 # allows bypassing its permissions. Keys, endpoints and homes of harnesses stay: they are the user's settings.

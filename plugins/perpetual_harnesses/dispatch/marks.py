@@ -13,6 +13,7 @@ from pathlib import Path
 
 from perpetual.toolkit import platform, user_state
 from perpetual.toolkit.atomic import write_atomic
+from perpetual_harnesses.dispatch.guardian import watched
 from perpetual_harnesses.dispatch.process import end_marked
 
 __all__ = ["FOLDER", "end_lost", "going"]
@@ -24,9 +25,10 @@ _LARGEST_BYTES = 4096
 
 @contextmanager
 def going(mark: str) -> Iterator[Path]:
-    """Yields a folder for a turn, with its mark on file meanwhile; ends what killed drivers have left before.
+    """Yields a folder for a turn, with its mark on file and a watch meanwhile; ends what is left of lost turns before.
 
     Raises:
+        DispatchError: where the watch cannot be started.
         OSError, PerpetualError: where the user's state folder cannot be used: without the file nothing is started.
     """
     end_lost()
@@ -38,7 +40,8 @@ def going(mark: str) -> Iterator[Path]:
     place = folder / f"{mark}.d"
     place.mkdir(mode=0o700)
     try:
-        yield place
+        with watched(mark):
+            yield place
     finally:
         shutil.rmtree(place, ignore_errors=True)
         with contextlib.suppress(OSError):

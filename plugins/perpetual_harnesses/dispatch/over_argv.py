@@ -18,6 +18,7 @@ from perpetual.toolkit.fence import neutralise
 from perpetual_harnesses.dispatch.base import Dispatcher, DispatchError, Row, Task, Turn
 from perpetual_harnesses.dispatch.dialects import DIALECTS, Dialect
 from perpetual_harnesses.dispatch.environment import cleaned
+from perpetual_harnesses.dispatch.messages import last_line
 from perpetual_harnesses.dispatch.process import Process
 from perpetual_harnesses.dispatch.stream import MOST_TEXT_BYTES, Gathered
 
@@ -87,9 +88,7 @@ def _judge(status: int, dialect: Dialect, gathered: Gathered, errors: str) -> No
     """Notes what the end of the process says."""
     failures = gathered.outcomes - {"permission_refused", "hook_untrusted"}
     if not dialect.is_whole(gathered) or (status != 0 and not failures):
-        lines = [line.strip() for line in errors.splitlines() if line.strip()]
-        said = neutralise(lines[-1], 200) if lines else "it said nothing"
-        gathered.blame("broken_stream", f"the harness ended with status {status}: {said}")
+        gathered.blame("broken_stream", f"the harness ended with status {status}: {last_line(errors)}")
 
 
 def _words(row: Row, task: Task, dialect: Dialect) -> list[str]:

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from perpetual.toolkit import platform
+from perpetual.toolkit.agents import DISPATCH
 from perpetual.toolkit.fence import neutralise
 from perpetual_harnesses.dispatch.base import DispatchError
-from perpetual_harnesses.dispatch.environment import DISPATCH
 
 __all__ = ["Process", "end_marked"]
 

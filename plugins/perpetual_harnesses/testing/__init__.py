@@ -26,8 +26,9 @@ from pathlib import Path
 
 import pytest
 
+from perpetual.toolkit.agents import DISPATCH
 from perpetual_harnesses.dispatch.base import Dispatcher, DispatchError, Limits, Row, Server, Task, Turn
-from perpetual_harnesses.dispatch.environment import DISPATCH, new_mark
+from perpetual_harnesses.dispatch.environment import new_mark
 from perpetual_harnesses.testing.agent import ANSWER, BEHAVIOURS
 
 __all__ = ["AGENT", "BEHAVIOURS", "DispatcherContract", "RowOf", "acp_row", "any_row", "lines_row", "living"]

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from perpetual import Lab
+from perpetual.toolkit.agents import DISPATCH
 from perpetual_loop.harness_hook import HarnessHook
-from perpetual_loop.lease import DISPATCH
 
 __all__ = ["HarnessHookContract"]
 

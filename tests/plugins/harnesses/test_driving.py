@@ -10,10 +10,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from perpetual import Lab
@@ -26,6 +26,7 @@ from perpetual_harnesses.dispatch.driving import OWN_TOOLS, Driving
 from perpetual_harnesses.dispatch.marks import end_lost
 from perpetual_harnesses.dispatch.records import SESSION, TURN
 from perpetual_harnesses.testing import AGENT, living
+from tests.support import until
 
 
 @pytest.fixture
@@ -199,19 +200,25 @@ def test_any_command_is_a_harness(lab: Lab, programs: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_killed_driver_has_left_is_ended_by_the_next_turn(project: Path, programs: Path) -> None:
+@pytest.mark.parametrize("is_watched", [True, False], ids=["alone", "with its watch"])
+def test_what_a_killed_driver_has_left_is_ended(project: Path, programs: Path, is_watched: bool) -> None:
+    """By the watch at once; where that was killed too, by the next turn."""
     install(programs, "claude-agent-acp", "acp", "hang")
     process = subprocess.Popen([sys.executable, "-P", "-m", "perpetual", "ask", "?"], cwd=project,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
     with Lab.open(project) as lab:
-        deadline = time.monotonic() + 30
-        while not (going := lab.records(TURN).find(state="going")) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        mark = str(going[0]["mark"])
-        while len(living(mark)) < 2 and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: lab.records(TURN).find(state="going"))
+        mark = str(lab.records(TURN).find(state="going")[0]["mark"])
+        until(lambda: len(living(mark)) >= 2)
+        (watch,) = [one for one in psutil.Process(process.pid).children() if mark in one.cmdline()]
+        if not is_watched:
+            watch.kill()
         process.send_signal(signal.SIGKILL)
         process.wait()
+        if is_watched:
+            until(lambda: living(mark) == [], "the watch has ended nothing")
+        else:
+            assert len(living(mark)) >= 1
         install(programs, "claude-agent-acp", "acp", "answer")
         asked(lab, "?")
         assert living(mark) == []
@@ -276,16 +283,14 @@ def test_a_question_that_is_interrupted_is_cancelled(project: Path, programs: Pa
     process = subprocess.Popen([sys.executable, "-P", "-m", "perpetual", "ask", "?", "--json"], cwd=project,
                                stdout=subprocess.PIPE)  # fmt: skip
     with Lab.open(project) as lab:
-        deadline = time.monotonic() + 30
-        while not (going := lab.records(TURN).find(state="going")) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        while len(living(str(going[0]["mark"]))) < 2 and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: lab.records(TURN).find(state="going"))
+        mark = str(lab.records(TURN).find(state="going")[0]["mark"])
+        until(lambda: len(living(mark)) >= 2)
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=30)
         assert process.returncode == 130
         assert json.loads(out)["outcome"] == "cancelled"
-        assert living(str(going[0]["mark"])) == []
+        assert living(mark) == []
 
 
 @pytest.mark.slow

@@ -16,11 +16,12 @@ import pytest
 from perpetual import Lab
 from perpetual.api import Harness
 from perpetual.cli.app import run
+from perpetual.toolkit.agents import DISPATCH
 from perpetual_harnesses.template import claude_code, codex
 from perpetual_loop.handover import handovers
 from perpetual_loop.harness_hook import HarnessHook
 from perpetual_loop.hooks import build_prompt, build_stop
-from perpetual_loop.lease import DISPATCH, arm, lease_of, owner
+from perpetual_loop.lease import arm, lease_of, owner
 from perpetual_loop.testing import HarnessHookContract
 
 

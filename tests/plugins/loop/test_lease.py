@@ -14,10 +14,10 @@ import pytest
 
 from perpetual import Lab
 from perpetual.api import Conflict, UsageError
+from perpetual.toolkit.agents import DISPATCH
 from perpetual.toolkit.platform import Identity, boot_id, identity_of
 from perpetual_loop.lease import (
     DAEMON,
-    DISPATCH,
     LEASE,
     LEASE_S,
     MOST_ROUNDS,

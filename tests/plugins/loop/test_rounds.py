@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from perpetual import Lab
+from perpetual.toolkit.agents import DISPATCH
 from perpetual_loop.handover import handovers, write_handover
-from perpetual_loop.lease import DISPATCH, LEASE_S, arm, owner, release
+from perpetual_loop.lease import LEASE_S, arm, owner, release
 from perpetual_loop.rounds import REASONS, Decision, clear_stop, decide, stop_path
 
 MODEL = "mcp:a-model"
