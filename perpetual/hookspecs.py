@@ -210,7 +210,7 @@ def perpetual_harnesses() -> list[Provider]:
 
     Example::
 
-        Provider(slot="harness", name="claude-code", factory="perpetual_harnesses.claude_code:build")
+        Provider(slot="harness", name="claude-code", factory="perpetual_harnesses.template:claude_code")
     """
 
 

@@ -24,7 +24,7 @@ __all__ = [
     "plain",
     "refusal",
     "size",
-    "told",
+    "error_text",
     "weight",
 ]
 
@@ -117,11 +117,11 @@ def fitted(document: dict[str, object], text: str, most_tokens: int = SMALL_TOKE
     """Fits document and text into `most_tokens` together; the text gets the rest, two fifths at least."""
     text = block(text)
     most_tokens -= _FENCE_TOKENS + size(own)
-    told = fit(document, most_tokens - min(size(text), 2 * most_tokens // 5))
-    short, rest = piece(text, 0, most_tokens - weight(told))
+    fitting = fit(document, most_tokens - min(size(text), 2 * most_tokens // 5))
+    short, rest = piece(text, 0, most_tokens - weight(fitting))
     if rest is not None:
-        told, short = {**told, "truncated": True}, f"{short.rstrip()}\n(cut)"
-    return Answer(told, short, own)
+        fitting, short = {**fitting, "truncated": True}, f"{short.rstrip()}\n(cut)"
+    return Answer(fitting, short, own)
 
 
 def listed(
@@ -180,7 +180,7 @@ def refusal(error: Mapping[str, object], more: Mapping[str, object], *, is_own: 
     return document if is_own else seal(document)
 
 
-def told(problem: PerpetualError) -> str:
+def error_text(problem: PerpetualError) -> str:
     """Returns an error's words and hint inside a fence: either may quote the record."""
     hint = f"\nhint: {plain(agent_hint(problem.hint), 300)}" if problem.hint else ""
     return fence(f"{plain(problem.message, 600)}{hint}", "an error")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from perpetual import Lab
 from perpetual.api import PerpetualError
-from perpetual_mcp.bounds import plain, told
+from perpetual_mcp.bounds import error_text, plain
 from perpetual_mcp.sessions import Labs
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _spoken(labs: Labs, prompt: Callable[..., str]) -> Callable[..., str]:
         try:
             return prompt(labs.lab(), **arguments)
         except PerpetualError as problem:
-            raise MCPError(code=INTERNAL_ERROR, message=f"{problem.code}\n{told(problem)}") from problem
+            raise MCPError(code=INTERNAL_ERROR, message=f"{problem.code}\n{error_text(problem)}") from problem
 
     return speak
 

@@ -201,16 +201,16 @@ def perpetual_budget(lab: Lab) -> Answer:
     )
     limit = shown["limit_gpu_hours"]
     left = "unlimited" if limit is None else f"{shown['left_gpu_hours']:.3f} left of {limit:g}"
-    told = [
+    said = [
         f"GPU-hours: {shown['spent_gpu_hours']:.3f} spent, {shown['reserved_gpu_hours']:.3f} reserved, {left}",
         f"run-hours: {shown['run_hours']:.4f} used",
     ]
-    told += [
+    said += [
         f"{key}: {line['run_hours']:.4f} run-hours, {line['gpu_hours']:.3f} GPU-hours, {counted(line['runs'], 'run')}"
         for name in ("by_hypothesis", "by_experiment", "by_day")
         for key, line in document[name].items()
     ]
-    return fitted(document, "\n".join(told))
+    return fitted(document, "\n".join(said))
 
 
 # --- hypotheses -------------------------------------------------------------------------------------------------

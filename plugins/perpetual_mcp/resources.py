@@ -11,7 +11,7 @@ from perpetual.api import NotFound, PerpetualError, to_json
 from perpetual.toolkit.fence import FENCE_BYTES, fence
 from perpetual.toolkit.units import counted, shown_bound
 from perpetual.toolkit.untrusted import seal
-from perpetual_mcp.bounds import MOST_TOKENS, end, fit, piece, plain, size, told
+from perpetual_mcp.bounds import MOST_TOKENS, end, error_text, fit, piece, plain, size
 from perpetual_mcp.read_tools import was_read
 from perpetual_mcp.sessions import Labs
 
@@ -146,7 +146,7 @@ def _read(labs: Labs, read: Callable[[Lab], str]) -> str:
         return read(labs.lab())
     except PerpetualError as problem:
         kind = ResourceNotFoundError if isinstance(problem, NotFound) else ResourceError
-        raise kind(f"{problem.code}\n{told(problem)}") from problem
+        raise kind(f"{problem.code}\n{error_text(problem)}") from problem
 
 
 def _guarded(labs: Labs, read: Callable[[Lab], str]) -> Callable[[], str]:

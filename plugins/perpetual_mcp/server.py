@@ -30,7 +30,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from perpetual import __version__
 from perpetual.api import LabOpener, McpServer, PerpetualError, UsageError
 from perpetual.toolkit.agents import DISPATCH_READY
-from perpetual_mcp.bounds import told
+from perpetual_mcp.bounds import error_text
 from perpetual_mcp.notify import OPENINGS, Changes
 from perpetual_mcp.prompts import add_completions, add_prompts
 from perpetual_mcp.ready import note_ready
@@ -62,7 +62,7 @@ def _instructions(labs: Labs) -> str:
     try:
         return f"{about}\n{labs.lab().brief(_SUMMARY_TOKENS)}"
     except PerpetualError as problem:
-        return f"{about}\nThe lab cannot be read now ({problem.code}).\n{told(problem)}"
+        return f"{about}\nThe lab cannot be read now ({problem.code}).\n{error_text(problem)}"
 
 
 def _is_missing(method: str, problem: MCPError) -> bool:

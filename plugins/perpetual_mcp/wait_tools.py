@@ -122,8 +122,8 @@ def perpetual_wait(
         "timeout": f"{watch.limit_s:g} s are over, and the runs go on: call perpetual_wait again",
         "nothing": "there is nothing to wait for",
     }[because]
-    told = news._replace(changes=[], evidence=[]).lines()  # the ends of runs are said with their metrics
-    lines = [head, *(say_run(run_line(run)) for run in ended), *told, now.said()]
+    others = news._replace(changes=[], evidence=[]).lines()  # the ends of runs are said with their metrics
+    lines = [head, *(say_run(run_line(run)) for run in ended), *others, now.said()]
     return fitted(document, "\n".join(lines), own=waiting(watch.unapproved) if watch.unapproved else "")
 
 
@@ -211,30 +211,30 @@ class _Watch:
 
     def _asks(self, event: Event) -> list[str]:
         """Returns what an event asks of the agent; an event of a run that is not waited for asks nothing."""
-        told, subject = event.payload, event.subject
+        payload, subject = event.payload, event.subject
         if event.kind == "hypothesis_status":
-            return [f"{subject} {told['from']} -> {told['to']}"]
-        if event.kind == "loop_stopped" and "budget" in str(told.get("reason")):
+            return [f"{subject} {payload['from']} -> {payload['to']}"]
+        if event.kind == "loop_stopped" and "budget" in str(payload.get("reason")):
             return ["the budget holds no further run"]
-        if not self._is_of(subject, told):
+        if not self._is_of(subject, payload):
             return []
-        if event.kind == "run_status" and told["to"] in _BAD:
-            return [f"{subject} {told['to']}" + (f" ({plain(told['reason'], 120)})" if told["reason"] else "")]
+        if event.kind == "run_status" and payload["to"] in _BAD:
+            return [f"{subject} {payload['to']}" + (f" ({plain(payload['reason'], 120)})" if payload["reason"] else "")]
         if event.kind == "budget_overrun":
             return [f"{subject} runs longer than what was reserved for it"]
         if event.kind == "run_tainted":
             return [f"{subject} is tainted: what it measures weighs nothing"]
-        if event.kind == "run_annotated" and told["kind"] not in _QUIET:
-            return [f"seen of {subject}: {plain(told['text'], 200)}"]
+        if event.kind == "run_annotated" and payload["kind"] not in _QUIET:
+            return [f"seen of {subject}: {plain(payload['text'], 200)}"]
         return []
 
-    def _is_of(self, subject: str, told: Mapping[str, object]) -> bool:
+    def _is_of(self, subject: str, payload: Mapping[str, object]) -> bool:
         """Returns whether an event is of a run that is waited for."""
         if self._ids is None or subject in self._ids:
             return True
         if subject[:1] != "r" or not subject[1:].isdecimal():
             return False
-        owner = told.get("experiment_id") or self._lab.runs.get(subject).experiment_id
+        owner = payload.get("experiment_id") or self._lab.runs.get(subject).experiment_id
         return owner in self._ids
 
     def _tell(self, going: Sequence[Run]) -> None:

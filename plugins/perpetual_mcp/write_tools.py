@@ -240,10 +240,10 @@ def perpetual_propose(
         lines = [
             {**experiment_line(pick.experiment), **({"id": None} if dry_run and pick.new else {})} for pick in picks
         ]
-        told = "\n".join(
+        found = "\n".join(
             f"{line['id'] or 'new'}: {plain(line['title'], 80)}: {plain(line['reason'], 120)}" for line in lines
         )
-        return fitted(_experiments(lines), told or "nothing is worth proposing: no open hypothesis has room for a run")
+        return fitted(_experiments(lines), found or "nothing is worth proposing: no open hypothesis has room for a run")
     orders = bool(after or group) and not dry_run
     with lab.transaction() if orders else nullcontext():
         made = (

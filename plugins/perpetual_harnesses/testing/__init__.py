@@ -27,7 +27,7 @@ from pathlib import Path
 import pytest
 
 from perpetual.toolkit.agents import DISPATCH
-from perpetual_harnesses.dispatch.base import Dispatcher, DispatchError, Limits, Row, Server, Task, Turn
+from perpetual_harnesses.dispatch.base import Dispatcher, DispatchError, Kind, Limits, Row, Server, Task, Turn, Usage
 from perpetual_harnesses.dispatch.environment import new_mark
 from perpetual_harnesses.testing.agent import ANSWER, BEHAVIOURS
 
@@ -102,9 +102,13 @@ class DispatcherContract:
         return made
 
     @staticmethod
-    def _task(folder: Path, prompt: str = "What is the answer?", **more: object) -> Task:
-        wanted: dict[str, object] = {"limits": Limits(wall_s=60.0), **more}
-        return Task(prompt, folder, new_mark(), **wanted)  # type: ignore[arg-type]
+    def _task(
+        folder: Path, *, session: str | None = None, known: Usage | None = None, servers: tuple[Server, ...] = (),
+        allow: frozenset[Kind] = frozenset(), limits: Limits | None = None, ready: Path | None = None,
+        ready_s: float = 10.0,
+    ) -> Task:  # fmt: skip
+        return Task("What is the answer?", folder, new_mark(), session=session, known=known or Usage(), servers=servers,
+                    allow=allow, limits=limits or Limits(wall_s=60.0), ready=ready, ready_s=ready_s)  # fmt: skip
 
     def _made(self, dispatcher: Dispatcher, row: Row, task: Task) -> _Made:
         began = time.monotonic()

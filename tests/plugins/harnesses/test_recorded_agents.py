@@ -19,11 +19,11 @@ STREAMS = Path(__file__).parents[2] / "fixtures" / "acp_streams"
 ANSWER = "The hypothesis is on record; nothing else was asked."
 
 
-def turn(name: str, folder: Path, **row: str) -> Turn:
+def turn(name: str, folder: Path, *, mode: str = "", usage: str = "prompt") -> Turn:
     words = (sys.executable, "-S", str(STREAMS / "replay.py"), str(STREAMS / f"{name}.jsonl"))
     server = Server("perpetual", "perpetual", ("mcp",), tools=frozenset(("perpetual_hypotheses",)))
     task = Task("Register the hypothesis.", folder, new_mark(), servers=(server,), limits=Limits(30.0))
-    return AcpDispatcher().turn(Row(name, acp=words, **row), task)  # type: ignore[arg-type]
+    return AcpDispatcher().turn(Row(name, acp=words, mode=mode, usage=usage), task)
 
 
 def test_claude_code_asks_for_the_servers_tool(tmp_path: Path) -> None:

@@ -255,7 +255,11 @@ def test_what_cannot_be_read_of_a_process_is_not_alike() -> None:
     assert not same_surroundings(2**22 + 1)  # there is none
 
 
-def test_a_changed_file_is_loaded_anew(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_known", [True, False], ids=["understood", "of another version"])
+def test_a_changed_file_is_loaded_anew(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_known: bool
+) -> None:
+    """Whatever the start that finds it: after an upgrade its request may not be understood."""
     site = tmp_path / "site"
     site.mkdir()
     module = site / "sitecustomize.py"
@@ -268,9 +272,14 @@ def test_a_changed_file_is_loaded_anew(project: Path, tmp_path: Path, monkeypatc
             opened(server)
             assert not serves_alone(server)
         module.write_text("said = 1234\n")
-        with raw(project) as server:
-            opened(server)
-            assert serves_alone(server)
+        if is_known:
+            with raw(project) as server:
+                opened(server)
+                assert serves_alone(server)
+        else:
+            with socket.socket(socket.AF_UNIX) as link:
+                link.connect(os.path.relpath(resident.socket))
+                link.sendall(b"another version")
         until(lambda: children(resident.process.pid) not in ([before], []), "no other process was started")
         resident.wait()
         with raw(project) as server:
