@@ -211,7 +211,8 @@ def _session(link: socket.socket, stamps: dict[str, tuple[int, int]]) -> NoRetur
     try:
         # First: a request of another version may not be understood here.
         if any(_stamp(file) != stamp for file, stamp in stamps.items()):
-            link.sendall(_DECLINED)
+            with suppress(OSError):  # the sender has gone
+                link.sendall(_DECLINED)
             os._exit(STALE)
         pid, uid, _ = struct.unpack("3i", link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         request = _received(link)
