@@ -13,6 +13,7 @@ import sys
 import time
 from typing import Any
 
+import psutil
 import pytest
 
 from perpetual import Lab
@@ -135,3 +136,38 @@ def test_a_harness_is_a_thinker(codex: Bench) -> None:
     assert "Answer with one JSON object of the schema." in request.text
     assert not [name for name in request.tools if name.startswith("perpetual")]
     assert str(codex.folder) not in request.text
+
+
+TRAIN = """
+import sys
+rate = float(sys.argv[sys.argv.index("--lr") + 1])
+print("score:", 0.6 + rate / 10)
+"""
+
+
+def test_a_night_in_which_a_harness_thinks(opencode: Bench) -> None:
+    """The daemon runs what was approved, asks OpenCode, and ends where its proposal waits for a person."""
+    answer = {"note": "The run ended as it should.", "ideas": ["a smaller step"],
+              "proposals": [{"like": "e1", "args": {"--lr": 0.01}, "why": "a smaller step may do better"}]}  # fmt: skip
+    opencode.model.tool, opencode.model.done = "no such tool", json.dumps(answer)
+    (opencode.folder / "train.py").write_text(TRAIN)
+    for words in (
+        ("hypotheses", "add", "smaller steps help", "--metric", "score", "--direction", "max", "--mde", "0.1",
+         "--baseline", "0.5"),
+        ("propose", "-h", "h2", "--command", f"{sys.executable} train.py --lr 0.1", "--noise", "0.1"),
+        ("approve", "e1"),
+    ):  # fmt: skip
+        assert opencode.run("perpetual", *words).returncode == 0, words
+    done = opencode.run("perpetual", "daemon", "--harness", "opencode", "--interval", "1", "--json")
+    assert done.returncode == 4, f"{done.stdout}\n{done.stderr}"
+    assert json.loads(done.stdout.splitlines()[-1])["reason"] == "waiting_for_approval"
+    with Lab.open(opencode.folder) as lab:
+        assert lab.runs.get("r1").status == "done"
+        proposed = lab.experiments.get("e2")
+        assert (proposed.status, str(proposed.command).split()[1:]) == ("proposed", ["train.py", "--lr", "0.01"])
+        assert proposed.proposed_by == "agent:thinker-opencode"
+        (made,) = lab.records("thinkers.thought").find(state="used", kind_of_question="propose")
+        assert "e2" in json.dumps(made["outcome"])
+    # A question that was open as the daemon ended is asked by the next one; its agent was ended with the daemon.
+    homes = [one.environ().get("HOME") for one in psutil.process_iter() if "opencode" in one.name()]
+    assert str(opencode.home) not in homes
