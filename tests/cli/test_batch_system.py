@@ -105,6 +105,7 @@ def hours(call: Call) -> tuple[float, float]:
     return found["spent_gpu_hours"], found["run_hours"]
 
 
+@pytest.mark.slow
 def test_a_pending_run_is_shown_and_costs_nothing(call: Call, batch: Batch, project: Path) -> None:
     call("methodology", "set", "max_concurrent_runs", "1")
     e1 = propose(

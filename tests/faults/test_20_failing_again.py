@@ -75,6 +75,7 @@ def test_a_person_who_starts_it_again_gets_three_more(failing: Path) -> None:
     assert _tried(failing) == 6
 
 
+@pytest.mark.slow
 def test_what_cannot_be_started_waits_for_a_person(project: Path) -> None:
     """A missing program is no run and no failure; each daemon asks for it once, and the record grows by one stop."""
     with Lab.open(project) as lab:

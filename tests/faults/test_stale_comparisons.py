@@ -70,6 +70,7 @@ def _stale(lab: Lab, hypothesis: Hypothesis) -> list[str]:
     return [text for text in found if text.startswith("stale")]
 
 
+@pytest.mark.slow
 def test_a_default_that_changed_in_between_is_said_everywhere(
     lab: Lab, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,7 @@ def _ends(project: Path, *arguments: str) -> str:
         pytest.param("tinydb", "wait", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_every_run_is_started_settled_and_counted_once(project: Path, store: str, deed: str) -> None:
     with opened(project, store, max_concurrent_runs="2", auto_retry="oom") as lab:
         # With so much between implementations the hypothesis stays open, in whatever order the runs end: else r2 is not

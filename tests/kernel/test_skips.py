@@ -13,6 +13,7 @@ CASE = Path(__file__).parents[1] / "fixtures" / "one_skip.py"
 
 
 @pytest.mark.parametrize(("ci", "word"), [("1", "1 failed"), ("", "1 skipped")])
+@pytest.mark.slow
 def test_a_skipped_test_fails_in_ci(ci: str, word: str) -> None:
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(CASE)]
     done = subprocess.run(words, env={**os.environ, "PERPETUAL_CI": ci}, capture_output=True, text=True, check=False,

@@ -242,6 +242,7 @@ def test_time_left_comes_from_earlier_runs_where_no_total_is_logged(lab: Lab) ->
     assert (late["left_s"], late["left_from"]) == (None, None)
 
 
+@pytest.mark.slow
 def test_the_report_draws_them_and_still_verifies(lab: Lab, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     _ended(lab, "0.1 400 0", replicates=2)

@@ -100,6 +100,7 @@ def _merge(work: Path, git: Git, random_: random.Random, other: str) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.slow
 def test_a_random_history_is_told_as_the_walk_tells_it(
     notes: NoteRepository, folder: Path, git: Git, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

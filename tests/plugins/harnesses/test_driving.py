@@ -278,6 +278,7 @@ def test_a_failure_has_its_name_and_exit_status(
     assert (found["outcome"], found["error"]["code"], found["error"]["exit"]) == (code, code, status)
 
 
+@pytest.mark.slow
 def test_a_question_that_is_interrupted_is_cancelled(project: Path, programs: Path) -> None:
     install(programs, "claude-agent-acp", "acp", "hang")
     process = subprocess.Popen([sys.executable, "-P", "-m", "perpetual", "ask", "?", "--json"], cwd=project,
@@ -302,6 +303,7 @@ def test_turns_without_number_leave_no_process(lab: Lab, programs: Path) -> None
         assert turn["outcome"] == "leftover_processes"
 
 
+@pytest.mark.slow
 def test_of_two_calls_with_a_key_one_begins(project: Path, programs: Path) -> None:
     install(programs, "claude-agent-acp", "acp", "hang")
     words = [sys.executable, "-P", "-m", "perpetual", "ask", "?", "--idempotency-key", "k", "--timeout", "6"]

@@ -141,6 +141,7 @@ def test_a_scan_that_is_cut_off_is_done_by_the_next(project: Path, code: str, va
         assert len(lab.memory.history(note.path)) == 1
 
 
+@pytest.mark.slow
 def test_many_processes_write_each_note_once(project: Path) -> None:
     with Lab.open(project) as lab:
         claim = lab.hypotheses.add("acc rises").id

@@ -67,6 +67,7 @@ def note(lab: Lab, text: str, path: str = NOTE) -> None:
     lab.memory.write(path, f"# Step\n\n{text}\n", type="skill_card")
 
 
+@pytest.mark.slow
 def test_a_note_that_helps_is_promoted_and_proven(lab: Lab) -> None:
     note(lab, "good advice: use step 0.1")
     found = ask(lab, NOTE, wait=True, timeout_s=120)
@@ -169,6 +170,7 @@ def test_tasks_that_reward_any_note_promote_nothing(lab: Lab, project: Path) -> 
     assert (one["decision"], "a note of no use seemed to help" in one["reason"]) == ("wait", True)
 
 
+@pytest.mark.slow
 def test_an_agents_request_waits_for_a_person(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     note(lab, "good advice")
     with monkeypatch.context() as patch:
@@ -192,7 +194,7 @@ def test_the_budget_holds_it_up(lab: Lab, task: Callable[..., None]) -> None:
     task(wall="100h", gpus=1)
     lab.budget.set_limit(1.0)
     note(lab, "good advice")
-    (item,) = ask(lab, NOTE, wait=True, timeout_s=30)["items"]
+    (item,) = ask(lab, NOTE, wait=True, timeout_s=1)["items"]
     assert (item["state"], item["pairs"]) == ("running", 0)
     assert item["waits_for"]
 
@@ -266,6 +268,7 @@ def test_the_queue_is_tested_together(lab: Lab) -> None:
     assert found["items"][0]["bar"] == 40
 
 
+@pytest.mark.slow
 def test_a_trial_that_another_user_approved_runs_nothing(
     lab: Lab, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

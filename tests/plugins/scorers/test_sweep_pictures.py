@@ -143,6 +143,7 @@ def test_more_than_can_be_drawn_is_left_out_and_said() -> None:
 # --- in the report ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_report_shows_its_sweeps_and_still_verifies(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -233,6 +233,7 @@ class Wordy(Service):
         return Finding(True, "\N{GRINNING FACE}" * 300_000, "x" * 300_000)
 
 
+@pytest.mark.slow
 def test_one_that_says_too_much_is_still_read(lab: Lab) -> None:
     service = Wordy()
     with pytest.raises(RuntimeError):
