@@ -87,8 +87,7 @@ def _run(arguments: list[str]) -> int:
     if arguments and arguments[0] == "mcp":
         from perpetual.toolkit.resident import hand_over
 
-        status = hand_over(arguments)
-        if status is not None:
+        if (status := hand_over(arguments)) is not None:
             return status
     from perpetual.cli.app import run
 

@@ -23,20 +23,13 @@ __all__ = ["commands", "config_of", "folder", "plugins_of"]
 def folder(project: str | None = None) -> str | None:
     """Returns the `.perpetual/` that the full command line would find, if it is plainly ours."""
     given = project or os.environ.get("PERPETUAL_PROJECT")
-    if given:
-        return _ours(os.path.join(given, ".perpetual"))
     try:
-        here = os.getcwd()
+        here = given or os.getcwd()
     except FileNotFoundError:
         return None
-    while True:
-        found = os.path.join(here, ".perpetual")
-        if os.path.lexists(found):
-            return _ours(found)
-        above = os.path.dirname(here)
-        if above == here:
-            return None
-        here = above
+    while not (given or os.path.lexists(os.path.join(here, ".perpetual")) or here == os.path.dirname(here)):
+        here = os.path.dirname(here)
+    return _ours(os.path.join(here, ".perpetual"))
 
 
 def _ours(found: str) -> str | None:

@@ -1,14 +1,18 @@
 """A resident process that has the server's modules loaded, and forks a session for each start that is handed to it.
 
-Started by the service `mcp` (`perpetual_mcp.warm`) as `python -m perpetual_mcp.resident FOLDER ALIVE`: the folder of
-the project's services, and a pipe whose end tells that the service has gone. The sending half is
-`perpetual.toolkit.resident`.
+Started by the service `mcp` (`perpetual_mcp.warm`) as `python -m perpetual_mcp.resident FOLDER ALIVE BEGAN`: the folder
+of the project's services, a pipe whose end tells that the service has gone, and the time in nanoseconds. The sending
+half is `perpetual.toolkit.resident`.
 
 A session is a process of its own, which goes on as `python -m perpetual mcp` would from its first line: it reads the
 configuration, what the project trusts, and the record anew. Only modules, and what follows from their code alone, are
 there already. It takes the sender's words, variables, folder, umask and streams, and ends when the sender does. So that
 a session is never more than what its sender could start, it is declined where the sender is another user, in another
-container or sandbox, under other limits, or runs another interpreter; and where a loaded file has changed since.
+container or sandbox, under other limits, or runs another interpreter; and where a loaded file has changed since. A
+session joins the control groups of its sender, and is declined where it may not.
+
+Each side proves that it is in no narrower sandbox than the other, as far as /proc shows it: it opens the other's end of
+the conversation there. The sender sends nothing before that, for what it sends could then be read there anyway.
 
 Linux alone: it rests on `/proc`, and on fork in a process of one thread.
 """
@@ -17,6 +21,7 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import os
 import runpy
 import select
@@ -37,12 +42,32 @@ __all__ = ["STALE", "UNFIT", "Request", "main", "same_surroundings"]
 
 STALE, UNFIT = 75, 76  # exit statuses: a loaded file has changed; the process cannot be forked
 _DECLINED = b"n"
-_PATIENCE_S = 1.0
+_PATIENCE_S = 1.0  # for one answer
+_HANDSHAKE_S = 3.0  # for all that comes before the streams are touched, and for threads to end
+_GROUPS = "/sys/fs/cgroup"  # where they are mounted
+_PAUSE_S = 0.05  # after what a lack of something has prevented
+_TICK_NS = 50_000_000  # file systems stamp times with the clock of the kernel's tick
 _LARGEST_BYTES = 16 * 1024 * 1024  # of a request: Linux takes 6 MB of words and variables
-_STREAMS = 4  # standard input, output and error, and the folder
-_FIXED = ("PYTHON", "LC_", "LANG", "LD_", "HOME")  # variables that a loaded interpreter has read
+_HEAD_BYTES = 10
+_FILES = 5  # standard input, output and error, the proof, and the folder
+_FIXED = (
+    "PYTHON",
+    "LC_",
+    "LANG",
+    "LD_",
+    "HOME",
+    "LOCPATH",
+    "GLIBC_",
+    "MALLOC_",
+    "OPENSSL_",
+    "PYDANTIC_",
+    "OMP_",
+    "MKL_",
+    "OPENBLAS_",
+    "PERPETUAL_DIE_AT",
+)  # variables that a loaded interpreter has read
 _SHARED = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp",
-           "Seccomp_filters", "Cpus_allowed", "Mems_allowed")  # fmt: skip
+           "Seccomp_filters", "Cpus_allowed", "Mems_allowed", "SigIgn", "SigBlk")  # fmt: skip
 
 
 class Request(NamedTuple):
@@ -56,26 +81,43 @@ class Request(NamedTuple):
 
 def main() -> None:
     """Loads what a server loads, and serves until the service has gone."""
-    folder, alive = sys.argv[1], int(sys.argv[2])
+    folder, alive, began = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     resident.is_here = True
+    _reset_signals()
+    mine = identity()
     _load()
     reason = _unfit()
     if reason is not None:
         sys.stderr.write(f"{reason}\n")
         sys.exit(UNFIT)
     stamps = _stamps()
-    listener, path = _listening(folder)
+    if any(began - _TICK_NS < stamp.changed_ns <= time.time_ns() for stamp in stamps.values()):
+        sys.exit(STALE)  # while it was loaded: which of the two was is not known
+    listener, place = _listening(folder)
     gc.collect()
     gc.freeze()  # a session that collects must not copy every page
-    link: socket.socket | None = None
+    bound = os.stat(SOCKET, dir_fd=place, follow_symlinks=False)
+    call: _Call | None = None
     home = os.getpid()
     try:
-        link = _sender(listener, alive)
+        call = _sender(listener, alive)
     finally:
         if os.getpid() == home:
-            os.unlink(path)
-    if link is not None:
-        _session(link, stamps)
+            with suppress(OSError):  # another's may be there by now
+                if os.path.samestat(os.stat(SOCKET, dir_fd=place, follow_symlinks=False), bound):
+                    os.unlink(SOCKET, dir_fd=place)
+    os.close(place)
+    if call is not None:
+        _session(call, mine, stamps)
+
+
+def _reset_signals() -> None:
+    """Undoes what the process that started the service ignored or blocked; senders that do so serve alone."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE, signal.SIGXFSZ}:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _load() -> None:
@@ -105,6 +147,8 @@ def _load() -> None:
             os.dup2(copy, number)
             os.close(copy)
         reader.join()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    logging.getLogger().handlers.clear()  # they know the standard error and the terminal of this process
     if status != 0:
         raise PerpetualError(f"the MCP server has ended with status {status}", hint="perpetual mcp")
 
@@ -127,47 +171,63 @@ def _go_on(words: list[str]) -> int:
 
 def _unfit() -> str | None:
     """Returns why this process cannot be forked: a thread may hold a lock that its copy would wait for without end."""
-    threads = len(os.listdir("/proc/self/task"))
+    until = time.monotonic() + _HANDSHAKE_S  # a thread that was joined is a moment yet in ending
+    while (threads := len(os.listdir("/proc/self/task"))) > 1 and time.monotonic() < until:
+        time.sleep(_PAUSE_S)
     return None if threads == 1 else f"a plugin keeps {threads - 1} threads: every start loads its own modules"
 
 
-def _stamps() -> dict[str, tuple[int, int]]:
-    """Returns size and time of every file that a loaded module came from."""
+class _Stamp(NamedTuple):
+    """What tells a file from what it was; `changed_ns` cannot be set as the time of the last write can."""
+
+    device: int
+    inode: int
+    size: int
+    written_ns: int
+    changed_ns: int
+
+
+def _stamps() -> dict[str, _Stamp]:
+    """Returns what is seen of every file that a loaded module came from."""
     files = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
-    found: dict[str, tuple[int, int]] = {}
-    for file in files:
-        if isinstance(file, str):
-            found[file] = _stamp(file)
-    return found
+    return {file: _stamp(file) for file in files if isinstance(file, str)}
 
 
-def _stamp(file: str) -> tuple[int, int]:
+def _stamp(file: str) -> _Stamp:
     try:
         seen = os.stat(file)
-    except OSError:
-        return (-1, -1)
-    return seen.st_size, seen.st_mtime_ns
+    except NotADirectoryError:  # in an archive
+        return _stamp(os.path.dirname(file))
+    except (OSError, ValueError):
+        return _Stamp(-1, -1, -1, -1, -1)
+    return _Stamp(seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
 
 
-def _listening(folder: str) -> tuple[socket.socket, str]:
-    """Returns a socket that only this user reaches, and its path; the caller holds the lock of the service."""
-    path = os.path.join(folder, SOCKET)
-    if os.path.lexists(path):
-        os.unlink(path)  # of one that was killed
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+def _listening(folder: str) -> tuple[socket.socket, int]:
+    """Returns a socket that only this user reaches, and its folder; the caller holds the lock of the service."""
     place = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+    with suppress(FileNotFoundError):
+        os.unlink(SOCKET, dir_fd=place)  # of one that was killed
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o177)
     try:
         listener.bind(f"/proc/self/fd/{place}/{SOCKET}")
     finally:
         os.umask(mask)
-        os.close(place)
     listener.listen(64)
-    return listener, path
+    return listener, place
 
 
-def _sender(listener: socket.socket, alive: int) -> socket.socket | None:
-    """Returns, in a fork of its own for each start, the way to its sender; here None once the service has gone.
+class _Call(NamedTuple):
+    """A start that was taken: the way to its sender, and what the sender is to open."""
+
+    link: socket.socket
+    number: int
+    proof: os.stat_result
+
+
+def _sender(listener: socket.socket, alive: int) -> _Call | None:
+    """Returns, in a fork of its own for each start, what it has of its sender; here None once the service has gone.
 
     Raises:
         SystemExit: where a fork has found that a loaded file has changed.
@@ -191,22 +251,34 @@ def _sender(listener: socket.socket, alive: int) -> socket.socket | None:
                 if ended and os.waitstatus_to_exitcode(status) == STALE:
                     sys.exit(STALE)
         if listener.fileno() in ready:
-            link, _ = listener.accept()
-            child = os.fork()
+            try:
+                link, _ = listener.accept()
+            except OSError:  # too many files are open, or it has gone
+                time.sleep(_PAUSE_S)
+                continue
+            try:
+                child = os.fork()
+            except OSError:  # too many processes, or too little memory: the sender serves alone
+                link.close()
+                time.sleep(_PAUSE_S)
+                continue
             if child == 0:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                call = _Call(link, listener.fileno(), os.fstat(listener.fileno()))
                 listener.close()
                 for number in (bell, ring, alive):
                     os.close(number)
-                return link
+                return call
             children.add(child)
             link.close()
 
 
-def _session(link: socket.socket, stamps: dict[str, tuple[int, int]]) -> NoReturn:
-    """Serves in the name of the process at the other end of `link`, and ends this process."""
+def _session(call: _Call, mine: bytes, stamps: dict[str, _Stamp]) -> NoReturn:
+    """Serves in the name of the process at the other end, and ends this process."""
+    link = call.link
     os.setsid()
+    signal.setitimer(signal.ITIMER_REAL, _HANDSHAKE_S)  # its signal ends this process
     link.settimeout(_PATIENCE_S)
     try:
         # First: a request of another version may not be understood here.
@@ -215,12 +287,13 @@ def _session(link: socket.socket, stamps: dict[str, tuple[int, int]]) -> NoRetur
                 link.sendall(_DECLINED)
             os._exit(STALE)
         pid, uid, _ = struct.unpack("3i", link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        request = _received(link)
-        is_alike = request is not None and request.identity == identity() and _same_variables(request.variables)
-        if request is None or not is_alike or uid != os.geteuid() or not same_surroundings(pid):
+        request = _received(call, pid) if uid == os.geteuid() else None
+        is_alike = request is not None and request.identity == mine and _same_variables(request.variables)
+        if request is None or not is_alike or not same_surroundings(pid) or not _joins(pid):
             link.sendall(_DECLINED)
             os._exit(0)
         mask = _mask(pid)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         link.sendall(READY)
         if link.recv(1) != GO:
             os._exit(0)
@@ -234,6 +307,7 @@ def _session(link: socket.socket, stamps: dict[str, tuple[int, int]]) -> NoRetur
     os.fchdir(here)
     os.close(here)
     os.umask(mask)
+    _reseed()
     os.environb.clear()
     os.environb.update(request.variables)
     time.tzset()
@@ -256,24 +330,46 @@ def _end_with(link: socket.socket, ended: threading.Event) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _received(link: socket.socket) -> Request | None:
-    """Returns the request; None where it is none."""
-    head, files, _, _ = socket.recv_fds(link, 10, _STREAMS)
-    if len(files) != _STREAMS or not head.strip().isdigit():
+def _reseed() -> None:
+    """Gives this process draws of its own; Python's own generators do so by themselves."""
+    numpy = sys.modules.get("numpy.random")
+    if numpy is not None:
+        numpy.seed()
+
+
+def _received(call: _Call, pid: int) -> Request | None:
+    """Returns the request of a sender that may look into this process as this one into it; None where there is none."""
+    theirs = call.link.recv(_HEAD_BYTES)
+    if not theirs.strip().isdigit():
         return None
+    try:
+        opened = os.open(f"/proc/{pid}/fd/{int(theirs)}", os.O_PATH)
+    except OSError:
+        return None
+    socket.send_fds(call.link, [b"%10d" % call.number], [opened])
+    os.close(opened)
+    head, files, _, _ = socket.recv_fds(call.link, _HEAD_BYTES, _FILES)
+    if len(files) != _FILES or not head.strip().isdigit():
+        return None
+    *streams, proof, here = files
+    is_proven = os.path.samestat(os.fstat(proof), call.proof)
+    os.close(proof)
     size = int(head)
-    if not 0 < size <= _LARGEST_BYTES:
+    if not is_proven or not 0 < size <= _LARGEST_BYTES:
         return None
     text = bytearray()
     while len(text) < size:
-        more = link.recv(min(1 << 20, size - len(text)))
+        more = call.link.recv(min(1 << 20, size - len(text)))
         if not more:
             return None
         text += more
     who, count, *rest = bytes(text).split(b"\0")
+    if not count.isdigit() or len(count) > _HEAD_BYTES:
+        return None
     words, variables = rest[: int(count)], rest[int(count) :]
-    pairs = (item.partition(b"=") for item in variables if item)
-    return Request(who, [os.fsdecode(word) for word in words], {name: value for name, _, value in pairs}, files)
+    pairs = (item.partition(b"=") for item in variables)
+    variables_of = {name: value for name, _, value in pairs if name}
+    return Request(who, [os.fsdecode(word) for word in words], variables_of, [*streams, here])
 
 
 def _same_variables(theirs: dict[bytes, bytes]) -> bool:
@@ -289,11 +385,14 @@ def same_surroundings(pid: int) -> bool:
     What cannot be read counts as another one: a process in another container has no number here.
     """
     try:
-        if os.getpriority(os.PRIO_PROCESS, pid) != os.getpriority(os.PRIO_PROCESS, 0):
-            return False
-        return _surroundings(f"/proc/{pid}") == _surroundings("/proc/self")
+        return _scheduled(pid) == _scheduled(0) and _surroundings(f"/proc/{pid}") == _surroundings("/proc/self")
     except OSError:
         return False
+
+
+def _scheduled(pid: int) -> tuple[int, int, int]:
+    priority = os.sched_getparam(pid).sched_priority
+    return os.getpriority(os.PRIO_PROCESS, pid), os.sched_getscheduler(pid), priority
 
 
 def _surroundings(process: str) -> list[object]:
@@ -309,15 +408,46 @@ def _surroundings(process: str) -> list[object]:
             found.append(None)
         except OSError as problem:  # security modules that are not in use say so
             found.append(problem.errno)
+    lines = _status(process)
+    found += [lines.get(name) for name in _SHARED]
+    if lines.get("Seccomp", "0").strip() != "0":
+        # Which filters these are cannot be seen. All have those of the first process.
+        first = _status("/proc/1")
+        found.append(all(lines.get(name) == first.get(name) for name in ("Seccomp", "Seccomp_filters")) or process)
+    return found
+
+
+def _status(process: str) -> dict[str, str]:
     with open(f"{process}/status", encoding="utf-8", errors="replace") as file:
-        lines = dict(line.partition(":")[::2] for line in file)
-    return [*found, *(lines.get(name) for name in _SHARED)]
+        return dict(line.partition(":")[::2] for line in file)
 
 
 def _mask(pid: int) -> int:
-    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
-        lines = dict(line.partition(":")[::2] for line in file)
-    return int(lines["Umask"], 8)
+    return int(_status(f"/proc/{pid}")["Umask"], 8)
+
+
+def _joins(pid: int) -> bool:
+    """Puts this process under the limits of the sender's control groups; returns whether it is in the same ones."""
+    theirs, mine = _groups(pid), _groups(os.getpid())
+    for kind, path in theirs.items():
+        if mine.get(kind) != path:
+            controllers = kind.partition(":")[2]
+            try:
+                with open(f"{_GROUPS}/{controllers.removeprefix('name=')}{path}/cgroup.procs", "w") as file:
+                    file.write(str(os.getpid()))
+            except OSError:
+                return False
+    return _groups(os.getpid()) == theirs == _groups(pid)
+
+
+def _groups(pid: int) -> dict[str, str]:
+    """Returns the control group of a process in each hierarchy: `ID:CONTROLLERS` and its path."""
+    try:
+        with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as file:
+            parts = (line.rstrip("\n").split(":", 2) for line in file)
+            return {f"{number}:{controllers}": path for number, controllers, path in parts}
+    except FileNotFoundError:  # a kernel without them, or the process has gone
+        return {}
 
 
 if __name__ == "__main__":

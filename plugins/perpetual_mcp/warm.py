@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -58,7 +59,7 @@ def _kept(folder: str, root: str, stop: StopSignal) -> int:
     end, alive = os.pipe()  # the process reads until the other end is closed
     try:
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "perpetual_mcp.resident", folder, str(end)],
+            [sys.executable, "-P", "-m", "perpetual_mcp.resident", folder, str(end), str(time.time_ns())],
             cwd=root,
             stdin=subprocess.DEVNULL,
             pass_fds=(end,),

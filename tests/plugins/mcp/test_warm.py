@@ -357,8 +357,10 @@ def test_a_listener_that_takes_a_start_and_drops_it_is_an_error(project: Path) -
         server = Raw(project)
         link, _ = made.accept()
         with link:
-            (size, files, _, _) = socket.recv_fds(link, 10, 4)
-            for file in files:
+            proof = os.open(f"/proc/{server.process.pid}/fd/{int(link.recv(10))}", os.O_PATH)
+            socket.send_fds(link, [b"%10d" % made.fileno()], [proof])
+            (size, files, _, _) = socket.recv_fds(link, 10, 5)
+            for file in (proof, *files):
                 os.close(file)
             left = int(size)
             while left:
