@@ -52,7 +52,7 @@ def hand_over(arguments: list[str]) -> int | None:
         pid, uid, _ = memoryview(link.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)).cast("i")
         if uid != os.geteuid():
             return None
-        link.sendall(b"%10d" % link.fileno())  # who opens that may read the rest too, and is in no narrower sandbox
+        link.sendall(b"%10d" % link.fileno())  # to open that shows the right to read the rest too
         number, ((_, _, files), *_), *_ = link.recvmsg(10, 20)
         opened += memoryview(files).cast("i")
         if not os.path.sameopenfile(opened[-1], link.fileno()):
