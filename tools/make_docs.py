@@ -223,25 +223,6 @@ before other tools. The reading actions of `perpetual_hypotheses`, `perpetual_ev
 Answers of `perpetual_propose` and `perpetual_run` warn in `warnings`: that no noise is declared and the replicates are
 too few to show any, after how long a run is ended where no `wall` was given, and that the baseline is not measured yet.
 
-## A warm start
-
-A server imports for most of a second before it answers. On Linux, `perpetual services start mcp` keeps a process that
-has all of it loaded, and every `perpetual mcp` in the project starts from that:
-
-```console
-$ perpetual services start mcp
-mcp running
-$ perpetual services
-mcp
-$ perpetual services stop mcp
-```
-
-Nothing else changes. Each client has a server process of its own, with the variables and the folder that it started
-`perpetual mcp` with, under the configuration of that moment, and it ends when its client does. Where the service does
-not run, or a start does not fit it (another user, container, sandbox or limit, another interpreter or locale, HTTP,
-`--allow-approve`, an agent that `perpetual ask` drives), the server starts alone, as always. After an upgrade the
-service loads itself anew at the next start.
-
 ## A client
 
 ```console
@@ -276,6 +257,25 @@ e1 proposed
 Waiting for a person: e1. You may propose more or end your turn.
 True {"schema": "perpetual.error/1", "error": {"code": "not_approved"
 ```
+
+## A warm start
+
+A server imports for most of a second before it answers. On Linux, `perpetual services start mcp` keeps a process that
+has all of it loaded, and every `perpetual mcp` in the project starts from that:
+
+```console
+$ perpetual services start mcp
+mcp running
+$ perpetual services
+mcp
+$ perpetual services stop mcp
+```
+
+Nothing else changes. Each client has a server process of its own, with the variables and the folder that it started
+`perpetual mcp` with, under the configuration of that moment, and it ends when its client does. Where the service does
+not run, or a start does not fit it (another user, login session, container, sandbox or limit, another interpreter or
+locale, a terminal as its input, HTTP, `--allow-approve`, an agent that `perpetual ask` drives), the server starts
+alone, as always. After an upgrade the service loads itself anew at the next start.
 
 ## Waiting for runs
 

@@ -324,8 +324,9 @@ def _session(call: _Call, mine: bytes, stamps: dict[str, _Stamp]) -> NoReturn:
 
 def _end_with(link: socket.socket, ended: threading.Event) -> None:
     """Ends this process, as a signal would, when the sender ends."""
-    while link.recv(64):
-        pass
+    with suppress(OSError):  # it may end by a reset
+        while link.recv(64):
+            pass
     if not ended.is_set():
         os.kill(os.getpid(), signal.SIGKILL)
 

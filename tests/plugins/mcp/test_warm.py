@@ -79,7 +79,7 @@ class Resident:
 def children(pid: int) -> list[int]:
     """The processes that a process has started, without those that have ended."""
     found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in found if "\nState:\tZ" not in Path(f"/proc/{child}/status").read_text()]
+    return [int(child) for child in found if is_alive(int(child))]
 
 
 def is_alive(pid: int) -> bool:

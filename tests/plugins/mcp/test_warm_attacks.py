@@ -162,6 +162,7 @@ def test_a_session_is_under_the_limits_of_its_senders_control_group(
     ],
     ids=["scheduling", "ignored", "blocked", "warnings", "path"],
 )
+@pytest.mark.soak
 def test_a_sender_in_other_ways_than_the_residents_serves_alone(
     project: Path, before: str, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +174,7 @@ def test_a_sender_in_other_ways_than_the_residents_serves_alone(
         assert is_served_alone(project)
 
 
+@pytest.mark.soak
 def test_a_service_that_was_started_in_the_background_serves_ordinary_senders(project: Path) -> None:
     before = "import signal; [signal.signal(n, signal.SIG_IGN) for n in (signal.SIGHUP, signal.SIGINT)]"
     with ended(Confined(project, before)):
@@ -252,6 +254,7 @@ def test_garbage_in_a_request_is_declined_in_silence(warm: Warm) -> None:
     assert warm.end() == ""
 
 
+@pytest.mark.soak
 def test_a_lack_of_files_ends_nothing(warm: Warm) -> None:
     assert not is_served_alone(warm.folder)  # it has all that it opens
     until(lambda: not warm.sessions())
@@ -318,6 +321,7 @@ def test_processes_that_are_killed_at_any_instant_leave_nothing(warm: Warm) -> N
     assert not is_served_alone(warm.folder)
 
 
+@pytest.mark.soak
 def test_starts_while_the_resident_is_killed_are_all_answered(warm: Warm) -> None:
     servers = [Raw(warm.folder) for _ in range(6)]
     until(warm.sessions, "none was taken")
@@ -329,6 +333,7 @@ def test_starts_while_the_resident_is_killed_are_all_answered(warm: Warm) -> Non
         assert server.process.returncode == 0
 
 
+@pytest.mark.soak
 def test_a_file_that_changes_while_it_is_loaded_is_loaded_again(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,6 +357,7 @@ def test_a_file_that_changes_while_it_is_loaded_is_loaded_again(
 
 
 @pytest.mark.parametrize("sort", ["alike", "archive"])
+@pytest.mark.soak
 def test_a_file_that_is_replaced_is_not_served(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sort: str
 ) -> None:
@@ -391,6 +397,7 @@ def test_the_end_of_a_moved_projects_resident_leaves_another_one_its_socket(
         assert (services / SOCKET).exists()
 
 
+@pytest.mark.soak
 def test_sessions_draw_differently(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = tmp_path / "site"
     site.mkdir()
@@ -417,6 +424,7 @@ def test_sessions_draw_differently(project: Path, tmp_path: Path, monkeypatch: p
     assert all(one != other for one, other in zip(*drawn, strict=True))
 
 
+@pytest.mark.soak
 def test_what_a_session_starts_has_no_file_of_another_client(warm: Warm) -> None:
     listing = "python -c \"import os; print({*os.listdir('/proc/self/fd')} - {'0', '1', '2', '3'})\""
     said: list[str] = []
