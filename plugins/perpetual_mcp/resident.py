@@ -50,22 +50,9 @@ _TICK_NS = 50_000_000  # file systems stamp times with the clock of the kernel's
 _LARGEST_BYTES = 16 * 1024 * 1024  # of a request: Linux takes 6 MB of words and variables
 _HEAD_BYTES = 10
 _FILES = 5  # standard input, output and error, the proof, and the folder
-_FIXED = (
-    "PYTHON",
-    "LC_",
-    "LANG",
-    "LD_",
-    "HOME",
-    "LOCPATH",
-    "GLIBC_",
-    "MALLOC_",
-    "OPENSSL_",
-    "PYDANTIC_",
-    "OMP_",
-    "MKL_",
-    "OPENBLAS_",
-    "PERPETUAL_DIE_AT",
-)  # variables that a loaded interpreter has read
+# Variables that an interpreter and its libraries read as they are loaded.
+_FIXED = ("PYTHON", "LC_", "LANG", "LD_", "HOME", "LOCPATH", "GLIBC_", "MALLOC_", "OPENSSL_", "PYDANTIC_", "OMP_",
+          "MKL_", "OPENBLAS_", "PERPETUAL_DIE_AT")  # fmt: skip
 _SHARED = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp",
            "Seccomp_filters", "Cpus_allowed", "Mems_allowed", "SigIgn", "SigBlk")  # fmt: skip
 
