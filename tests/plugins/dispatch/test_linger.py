@@ -39,10 +39,26 @@ def moving(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def sleeping(project: Path) -> int:
-    """Returns the process that moves the queue, once the shell that starts it is gone."""
-    until(lambda: len(dispatchers(project)) == 1)
-    (found,) = dispatchers(project)
-    return found
+    """Returns the process that moves the queue, once the shell that starts it is gone.
+
+    A process that is about to execute another program has no command line for a moment, so one look is not enough.
+    """
+    seen: list[int] = []
+
+    def is_settled() -> bool:
+        before, seen[:] = [*seen], dispatchers(project)
+        return len(seen) == 1 and seen == before and is_python(seen[0])
+
+    until(is_settled, "nothing moves the queue")
+    return seen[0]
+
+
+def is_python(pid: int) -> bool:
+    """Returns whether a process runs this interpreter, and not a shell that is about to."""
+    try:
+        return os.path.samefile(f"/proc/{pid}/exe", sys.executable)
+    except OSError:
+        return False
 
 
 def launchers(project: Path, ids: list[str]) -> list[int]:
