@@ -174,14 +174,19 @@ class KindRecords:
         found = map(self._record, self._ctx.store.find(self.name, **indexed))
         return [record for record in found if all(record.fields.get(name) == equals[name] for name in equals)]
 
-    def list(self, *, limit: int = 100, cursor: str | None = None, newest_first: bool = False) -> Listing[Record]:
-        """Returns a page of records in the order of their creation."""
-        page = self._ctx.store.page(self.name, limit=limit, cursor=cursor, newest_first=newest_first)
+    def list(
+        self, *, limit: int = 100, cursor: str | None = None, newest_first: bool = False, **equals: object
+    ) -> Listing[Record]:
+        """Returns a page of records in the order of their creation, of those whose indexed fields have these values.
+
+        The cursor of a page is the number of its last record, as text.
+        """
+        page = self._ctx.store.page(self.name, limit=limit, cursor=cursor, newest_first=newest_first, **equals)
         return Listing(tuple(map(self._record, page.items)), page.next_cursor)
 
-    def count(self) -> int:
-        """Returns how many records there are."""
-        return self._ctx.store.count(self.name)
+    def count(self, **equals: object) -> int:
+        """Returns how many records there are, or how many have these values in fields that are indexed."""
+        return self._ctx.store.count(self.name, **equals)
 
     def _check_active(self) -> None:
         if self._known.refused is not None:

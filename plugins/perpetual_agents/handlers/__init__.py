@@ -1,0 +1,1 @@
+"""The handlers that are bundled, one concern a module; see `perpetual_agents.handler` for the contract."""

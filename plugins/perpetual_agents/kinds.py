@@ -1,0 +1,92 @@
+"""The kinds of records of agents. Loaded at discovery: plain data, nothing heavy."""
+
+from __future__ import annotations
+
+from perpetual.api import EventKind, Field, RecordKind
+
+__all__ = ["KINDS"]
+
+_AGENT = {
+    "name": Field("str", "Its name, one of its kind among those that are not deleted.", required=True),
+    "model": Field("str", "The model as provider:name; null has none."),
+    "system_prompt": Field("str", "What it is told first.", required=True),
+    "tools": Field("list", "Names of its tools.", required=True),
+    "purpose": Field("str", "What it is for, in the long run.", required=True),
+    "scope": Field("str", "What belongs to its purpose and what does not.", required=True),
+    "criteria": Field("list", "How its success is told.", required=True),
+    "goals": Field("list", "Its goals: {id, text, status, progress, created_at, updated_at}.", required=True),
+    "adapter": Field("str", "The name that a program gives its persona."),
+    "cls": Field("str", "The class that brought its typed state, as module:name."),
+    "state": Field("str", "created, running, paused, stopped or error.", required=True),
+    "reason": Field("str", "Why it is in that state."),
+    "data": Field("dict", "Its own state, by key.", required=True, verbatim=True),
+    "counters": Field("dict", "turns, messages, model_calls, tool_calls, errors, checkpoints, wakes.", required=True),
+    "settings": Field("dict", "max_steps, max_tokens, window, checkpoint_every, timeout_s.", required=True),
+    "subscriptions": Field("list", "Types of events that go to its inbox.", required=True),
+    "branch": Field("str", "The line of its history that is in force.", required=True, references="branch"),
+    "account": Field("str", "The account that its models are paid from.", required=True, references="account"),
+    "parent": Field("str", "The agent that it was forked from.", references="agent"),
+    "hypothesis": Field("str", "The hypothesis that it works on.", references="hypothesis"),
+    "key": Field("str", "The idempotency key by which it was made."),
+    "listed": Field("str", "yes while it is not deleted."),
+    "mark": Field("str", "What shows that a person of this machine has let it run.", private=True),
+}
+_BRANCH = {
+    "parent": Field("str", "The line that it goes on from.", references="branch"),
+    "after": Field("int", "The last step of the parent that belongs to it.", required=True),
+}
+_ACCOUNT = {
+    "limits": Field("dict", "calls, tokens, usd, seconds at most; one that is missing has none.", required=True),
+    "used": Field("dict", "calls, tokens, usd, seconds that were used.", required=True),
+    "booked": Field("dict", "By the key of a call that goes on: what it may use at most.", required=True),
+}
+_STEP = {
+    "agent": Field("str", "Whose step it is.", required=True),
+    "branch": Field("str", "The line of history.", required=True),
+    "turn": Field("str", "The turn, by the id of the message that it answers.", required=True),
+    "kind": Field("str", "message, model, tool, result, compaction or state.", required=True),
+    "phase": Field("str", "begun or done.", required=True),
+    "key": Field("str", "The idempotency key of its effect.", required=True),
+    "body": Field("dict", "What was asked, or what came of it.", required=True),
+}
+_MESSAGE = {
+    "agent": Field("str", "Whom it is for.", required=True),
+    "sender": Field("str", "Who sent it.", required=True),
+    "type": Field("str", "message, or the type of an event.", required=True),
+    "text": Field("str", "What it says.", required=True),
+    "data": Field("dict", "What an event carries.", required=True),
+    "state": Field("str", "pending, working, waiting, done, failed or dropped.", required=True),
+    "queue": Field("str", "The agent while it is not over."),
+    "open": Field("str", "yes while it is not over."),
+    "dedup": Field("str", "The agent and the key by which it is taken once."),
+    "answer": Field("str", "What the agent answered."),
+    "error": Field("dict", "Why it failed: {code, message, hint}."),
+    "due": Field("str", "When it is due, UTC; null is at once."),
+    "attempts": Field("int", "How often it was taken up.", required=True),
+    "branch": Field("str", "The line of history in which it is answered."),
+}
+_CHECKPOINT = {
+    "agent": Field("str", "Whose checkpoint it is.", required=True),
+    "live": Field("str", "The agent until it is pruned."),
+    "label": Field("str", "A name that a person gave it."),
+    "reason": Field("str", "auto, manual, pause, stop, restore or fork.", required=True),
+    "branch": Field("str", "The line of history.", required=True),
+    "after": Field("int", "The last step that belongs to it.", required=True),
+    "snapshot": Field("dict", "The agent as it was, without its history; null once it is pruned.", verbatim=True),
+}
+_AGENT_INDEXES = ("name", "state", "hypothesis", "listed", "key")
+
+KINDS: tuple[RecordKind | EventKind, ...] = (
+    RecordKind("agent", _AGENT, indexes=_AGENT_INDEXES, prefix="a"),
+    RecordKind("branch", _BRANCH, prefix="b"),
+    RecordKind("account", _ACCOUNT),
+    RecordKind("step", _STEP, ledger=True, indexes=("branch", "turn")),
+    RecordKind("message", _MESSAGE, indexes=("agent", "queue", "open", "dedup"), prefix="m"),
+    RecordKind("checkpoint", _CHECKPOINT, indexes=("live",), prefix="k"),
+    EventKind("created", "subject: the agent; payload: name, parent"),
+    EventKind("moved", "subject: the agent; payload: from, to, reason"),
+    EventKind("posted", "subject: the agent; payload: message, type"),
+    EventKind("answered", "subject: the agent; payload: message, outcome"),
+    EventKind("restored", "subject: the agent; payload: checkpoint, saved"),
+    EventKind("deleted", "subject: the agent; payload: name"),
+)

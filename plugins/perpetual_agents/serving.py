@@ -1,0 +1,285 @@
+"""Working on the inbox of an agent: one message after the other, by one process at a time, from where it was left.
+
+A process holds the lock of an agent while it works on it, and the kernel frees the lock when the process ends. So a
+message that is `working` while nobody holds the lock was cut off, and the next process goes on with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from perpetual import Lab
+from perpetual.api import ConfigError, PerpetualError, TransientError, unknown
+from perpetual.toolkit.confined import make_folder
+from perpetual.toolkit.lock import FileLock, is_locked
+from perpetual.toolkit.reserved import known_name
+from perpetual_agents.accounts import LimitReached
+from perpetual_agents.agents import Agents
+from perpetual_agents.checkpoints import Checkpoints
+from perpetual_agents.handler import Handler, Suspend
+from perpetual_agents.journal import Journal
+from perpetual_agents.lifecycle import IllegalMove
+from perpetual_agents.model import ModelUnavailable
+from perpetual_agents.names import ANSWERED
+from perpetual_agents.permission import require
+from perpetual_agents.times import present_time
+from perpetual_agents.tools import AgentTool, Bound, FunctionTool, mcp_servers, python_function
+from perpetual_agents.turn import StepLimit, Turn
+
+if TYPE_CHECKING:
+    from perpetual.api import Record
+    from perpetual_agents.data import Agent
+    from perpetual_agents.messages import Message
+    from perpetual_agents.model import ModelBackend, Say
+
+__all__ = ["Outcome", "Worker", "busy", "handlers_of", "is_busy", "lock_of"]
+
+_FOLDER = "agents"
+_PAUSES = (LimitReached, StepLimit)  # errors after which the message waits, and the agent is paused
+
+
+class Outcome(NamedTuple):
+    """How the work on a message came out."""
+
+    message: Record
+    facts: dict[str, object]
+
+
+def lock_of(lab: Lab, agent: str) -> FileLock:
+    """Returns the lock that the process holds which works on an agent."""
+    folder = os.path.join(lab.root, ".perpetual", _FOLDER)
+    make_folder(folder)
+    return FileLock(os.path.join(folder, f"{agent}.lock"))
+
+
+def is_busy(lab: Lab, agent: str) -> bool:
+    """Returns whether a process works on an agent now."""
+    return is_locked(os.path.join(lab.root, ".perpetual", _FOLDER, f"{agent}.lock"))
+
+
+@asynccontextmanager
+async def busy(lab: Lab, agent: str, *, timeout_s: float | None = 0.0) -> AsyncIterator[bool]:
+    """Holds the lock of an agent; yields whether it was free within `timeout_s` (None waits)."""
+    lock = lock_of(lab, agent)
+    if timeout_s == 0.0:
+        held = await asyncio.to_thread(lock.acquire, False)
+    else:
+        held = await asyncio.to_thread(lambda: lock.acquire(True, timeout_s))
+    try:
+        yield held
+    finally:
+        if held:
+            lock.release()
+
+
+def handlers_of(lab: Lab) -> list[Handler]:
+    """Returns the handlers in force, outermost first.
+
+    Raises:
+        ConfigError: for a name that no plugin offers.
+    """
+    built = {known_name("agent_handler", name): part for name, part in lab.parts("agent_handler")}
+    wanted = cast("list[str]", lab.options("agents")["handlers"])
+    if not wanted:
+        return [cast("Handler", part) for part in built.values()]
+    for name in wanted:
+        if name not in built:
+            raise ConfigError(unknown("handler of agents", name, built), hint="plugins.agents.handlers names them")
+    return [cast("Handler", built[name]) for name in wanted]
+
+
+class Worker:
+    """Works on the inbox of one agent, in its name.
+
+    Args:
+        lab: the project.
+        agent: id of the agent.
+        own_tools: tools that a program has as objects, by name, besides those that the agent names.
+        say: called with each piece of text of a model as it comes.
+    """
+
+    def __init__(
+        self, lab: Lab, agent: str, *, own_tools: Mapping[str, Bound] | None = None, say: Say | None = None
+    ) -> None:
+        self._lab, self._id, self._own, self._say = lab, agent, own_tools or {}, say
+        self._agents = Agents(lab)
+
+    async def work(
+        self, *, until: str | None = None, timeout_s: float | None = 0.0, stop: Callable[[], bool] | None = None
+    ) -> list[Outcome]:  # fmt: skip
+        """Works on the messages of the agent until there is none that is due; returns how each came out.
+
+        Args:
+            until: id of a message after which it returns.
+            timeout_s: seconds to wait for another process that works on the agent; None waits as long as it takes.
+            stop: asked between two messages whether to return.
+
+        Raises:
+            TransientError: where another process works on it.
+            NotPermitted: where the agent may not run here.
+        """
+        found: list[Outcome] = []
+        async with busy(self._lab, self._id, timeout_s=timeout_s) as held:
+            if not held:
+                raise TransientError(f"another process works on {self._id}", hint="its answers come without this one")
+            agent = await asyncio.to_thread(self._agents.get, self._id)
+            with Lab.open(self._lab.root, actor=f"agent:{agent.name}", registry=self._lab.registry) as acts:
+                async with AsyncExitStack() as stack:
+                    kit: _Kit | None = None
+                    while not (stop is not None and stop()):
+                        message = await asyncio.to_thread(self._next)
+                        if message is None:
+                            break
+                        if kit is None:
+                            kit = await _Kit.open(self._lab, acts, self._id, self._own, stack)
+                        outcome = await self._answer(message, kit)
+                        found.append(outcome)
+                        if message.id == until or outcome.message["state"] not in ("done", "failed"):
+                            break
+        return found
+
+    def _next(self) -> Record | None:
+        """Returns the message that is next, as `working`; None where the agent takes none or none is due."""
+        now = present_time()
+        with self._lab.transaction():
+            agent = self._agents.get(self._id)
+            if agent.state != "running":
+                return None
+            due = next((one for one in self._agents.pending(agent.id) if not one["due"] or one["due"] <= now), None)
+            if due is None or due["state"] == "waiting":
+                return None
+            return self._agents.close_message(due.id, "working", attempts=due["attempts"] + 1,
+                                              branch=due["branch"] or agent.branch)  # fmt: skip
+
+    async def _answer(self, message: Record, kit: _Kit) -> Outcome:
+        agent = await asyncio.to_thread(self._agents.get, self._id)
+        turn = Turn(
+            kit.acts, agent, id=message.id, text=_said(message), sender=message["sender"], type=message["type"],
+            journal=Journal(kit.acts, agent.id, message["branch"] or agent.branch), tools=kit.tools,
+            backend=kit.backend, handlers=kit.handlers, say=self._say, check=self._check,
+            is_person=not str(message["sender"]).startswith("agent:"),
+        )  # fmt: skip
+        try:
+            await asyncio.to_thread(require, self._lab, agent)
+            _require_model(kit.backend, agent)
+            said = await turn.run()
+        except Suspend as waits:
+            return Outcome(await asyncio.to_thread(self._suspend, message, turn, waits.reason, False), turn.facts)
+        except _PAUSES as problem:
+            return Outcome(await asyncio.to_thread(self._suspend, message, turn, problem.message, True), turn.facts)
+        except PerpetualError as problem:
+            return Outcome(await asyncio.to_thread(self._failed, message, turn, problem), turn.facts)
+        except asyncio.CancelledError:
+            raise
+        except Exception as problem:
+            reason = f"{type(problem).__name__}: {problem}"
+            fault = PerpetualError(f"a handler of {agent.id} failed: {reason}"[:1000], code="handler_failed")
+            closed = await asyncio.to_thread(self._failed, message, turn, fault)
+            await asyncio.to_thread(lambda: self._move("fail", reason[:1000]))
+            return Outcome(closed, turn.facts)
+        return Outcome(await asyncio.to_thread(self._done, message, turn, said), turn.facts)
+
+    def _check(self) -> None:
+        """Raises Suspend between two steps once the agent is not running any longer."""
+        state = self._agents.get(self._id).state
+        if state != "running":
+            raise Suspend(f"the agent is {state}")
+
+    def _done(self, message: Record, turn: Turn, said: Message) -> Record:
+        with self._lab.transaction():
+            turn.journal.done(message.id, "result", f"{turn.journal.branch}/{message.id}/end",
+                              {"outcome": "done", **turn.facts})  # fmt: skip
+            self._count(turn, turns=1)
+            closed = self._agents.close_message(message.id, "done", answer=said["text"], error=None)
+            self._answered(message, "done")
+        return closed
+
+    def _failed(self, message: Record, turn: Turn, problem: PerpetualError) -> Record:
+        error = {"code": problem.code, "message": problem.message, "hint": problem.hint, "exit": problem.exit}
+        with self._lab.transaction():
+            turn.journal.done(message.id, "result", f"{turn.journal.branch}/{message.id}/end",
+                              {"outcome": "failed", "error": error})  # fmt: skip
+            self._count(turn, turns=1, errors=1)
+            closed = self._agents.close_message(message.id, "failed", error=error)
+            self._answered(message, "failed")
+        return closed
+
+    def _suspend(self, message: Record, turn: Turn, reason: str, pauses: bool) -> Record:
+        with self._lab.transaction():
+            self._count(turn)
+            state = "pending" if pauses or self._agents.get(self._id).state != "running" else "waiting"
+            closed = self._agents.close_message(message.id, state, error={"code": "waits", "message": reason})
+        if pauses:
+            self._move("pause", reason)
+        return closed
+
+    def _move(self, move: str, reason: str) -> None:
+        try:
+            self._agents.move(self._id, "pause" if move == "pause" else "fail", reason=reason)
+        except IllegalMove:
+            return  # somebody else has moved it meanwhile, and that counts
+        if move == "pause":
+            Checkpoints(self._lab).take(self._id, reason="pause")
+
+    def _count(self, turn: Turn, **more: int) -> None:
+        self._agents.count_up(self._id, **turn.counts, **more)
+
+    def _answered(self, message: Record, outcome: str) -> None:
+        self._lab.feed.emit(ANSWERED, self._id, {"message": message.id, "outcome": outcome})
+
+
+class _Kit(NamedTuple):
+    """What the turns of one agent share while its lock is held."""
+
+    acts: Lab
+    tools: dict[str, Bound]
+    backend: ModelBackend
+    handlers: Sequence[Handler]
+
+    @classmethod
+    async def open(
+        cls, lab: Lab, acts: Lab, agent: str, own: Mapping[str, Bound], stack: AsyncExitStack
+    ) -> _Kit:
+        found = await asyncio.to_thread(Agents(lab).get, agent)
+        await asyncio.to_thread(require, lab, found)
+        tools: dict[str, Bound] = dict(own)
+        for name in found.tools:
+            for bound in await _bound(lab, acts, found, name, stack):
+                tools.setdefault(bound.spec.name, bound)
+        backend = cast("ModelBackend", lab.part("model_backend"))
+        stack.push_async_callback(backend.close)
+        return cls(acts, tools, backend, handlers_of(lab))
+
+
+async def _bound(lab: Lab, acts: Lab, agent: Agent, name: str, stack: AsyncExitStack) -> Sequence[Bound]:
+    """Returns the tools that a name stands for."""
+    if name.startswith("python:"):
+        return [FunctionTool(python_function(name, str(lab.root)))]
+    if name.startswith("mcp:"):
+        from perpetual_agents.mcp_client import connect
+
+        return await connect(mcp_servers(lab)[name.removeprefix("mcp:")], str(lab.root), stack)
+    parts = {known_name("agent_tool", full): part for full, part in lab.parts("agent_tool")}
+    tool = cast("AgentTool", parts[name])
+    return [FunctionTool(function) for function in tool.functions(acts, agent)]
+
+
+def _require_model(backend: ModelBackend, agent: Agent) -> None:
+    if not agent.model:
+        raise ModelUnavailable(f"{agent.id} has no model", hint=f"perpetual agent set {agent.id} model=PROVIDER:NAME")
+    problem = backend.problem(agent.model)
+    if problem is not None:
+        raise problem
+
+
+def _said(message: Record) -> str:
+    if message["type"] == "message":
+        return str(message["text"])
+    import json
+
+    data = json.dumps(message["data"], ensure_ascii=False) if message["data"] else ""
+    return "\n".join(part for part in (f"Event {message['type']}:", message["text"], data) if part)

@@ -1,0 +1,199 @@
+"""One turn of an agent: from a message to the answer, step by step, through the handlers in force.
+
+The steps follow from what is recorded: the number of a step gives its key, and each reply of a model says which tools
+are called next. So a turn that is taken up again walks through its recorded steps, which the journal answers at once,
+and goes on with the first that has no result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from perpetual.api import PerpetualError
+from perpetual_agents.handler import Handler
+from perpetual_agents.messages import Call, Message, assistant, tool_result, user
+from perpetual_agents.model import ModelReply, ModelRequest
+from perpetual_agents.tools import ToolContext, ToolError
+
+if TYPE_CHECKING:
+    from perpetual import Lab
+    from perpetual_agents.data import Agent
+    from perpetual_agents.journal import Journal
+    from perpetual_agents.model import ModelBackend, Say
+    from perpetual_agents.tools import Bound
+
+__all__ = ["StepLimit", "Turn", "system_of"]
+
+_Found = TypeVar("_Found")
+
+
+class StepLimit(PerpetualError):
+    """A turn asked its model more often than the agent's setting `max_steps` allows."""
+
+    code = "step_limit"
+    exit = 7
+
+
+class Turn:
+    """One turn; handlers read it and add to it.
+
+    - `lab`: acts in the agent's name; `agent`: as it was at the turn's begin.
+    - `id`: of the message that is answered; `text`, `sender` and `type` are the message's.
+    - `journal`: of the agent's branch.
+    - `tools`: what the model may call, by name.
+    - `messages`: what this turn has added to the conversation so far.
+    - `key`: the idempotency key of the present step; `attempt`: from 1, how often it was begun.
+    - `facts`: figures that handlers add, shown with the answer; `cache`: messages that a handler keeps for the turn.
+    """
+
+    def __init__(
+        self, lab: Lab, agent: Agent, *, id: str, text: str, sender: str, type: str, journal: Journal,
+        tools: Mapping[str, Bound], backend: ModelBackend, handlers: Sequence[Handler], say: Say | None = None,
+        check: Callable[[], None] | None = None, output: Mapping[str, object] | None = None, is_person: bool = True,
+    ) -> None:  # fmt: skip
+        self.lab, self.agent, self.journal, self.tools, self.backend = lab, agent, journal, tools, backend
+        self.id, self.text, self.sender, self.type, self.say, self.output = id, text, sender, type, say, output
+        self.is_person = is_person
+        self.messages: list[Message] = []
+        self.facts: dict[str, object] = {}
+        self.cache: dict[str, list[Message]] = {}
+        self.counts = {"model_calls": 0, "tool_calls": 0}
+        self.key, self.attempt, self.is_replayed = "", 1, False
+        self._handlers, self._number, self._check = handlers, 0, check
+        self._at_done: list[Callable[[], None]] = []
+
+    async def run(self) -> Message:
+        """Returns the agent's answer.
+
+        Raises:
+            Suspend: where the turn waits for something.
+            PerpetualError: where it failed.
+        """
+        whole: Callable[[], Awaitable[Message]] = self._loop
+        for handler in reversed(self._handlers):
+            whole = partial(handler.turn, self, whole)
+        return await whole()
+
+    async def blocking(self, call: Callable[[], _Found]) -> _Found:
+        """Calls what blocks, such as the store, in a thread."""
+        return await asyncio.to_thread(call)
+
+    def at_done(self, call: Callable[[], None]) -> None:
+        """Lets `call` run in the transaction in which the present step is recorded as done."""
+        self._at_done.append(call)
+
+    def complete(self, record: Callable[[], _Found]) -> _Found:
+        """Records the present step's end by `record`, with all that was registered for it; called by the journal."""
+        calls, self._at_done = self._at_done, []
+        with self.lab.transaction():
+            found = record()
+            for call in calls:
+                call()
+        return found
+
+    def _next_step(self) -> None:
+        if self._check is not None:
+            self._check()
+        self._number += 1
+        self.key, self.attempt, self.is_replayed = f"{self.journal.branch}/{self.id}/{self._number}", 1, False
+        self._at_done = []
+
+    async def _loop(self) -> Message:
+        self.messages.append(user(self.text, self.sender, pinned=self.is_person))
+        for _ in range(int(self.agent.setting("max_steps"))):
+            said = await self._ask()
+            self.messages.append(said)
+            if not said.get("calls"):
+                return said
+            for call in said["calls"]:
+                self.messages.append(await self._call(call))
+        raise StepLimit(f"{self.agent.id} asked its model {int(self.agent.setting('max_steps'))} times in one turn",
+                        hint=f"perpetual agent set {self.agent.id} max_steps=N, then resume")  # fmt: skip
+
+    async def _ask(self) -> Message:
+        await self.blocking(self._next_step)
+        history: list[Message] = []
+        for handler in self._handlers:
+            history = await handler.history(self, history)
+        request = ModelRequest(
+            model=self.agent.model or "", system=system_of(self.agent), messages=[*history, *self.messages],
+            tools=[tool.spec for tool in self.tools.values()], max_tokens=int(self.agent.setting("max_tokens")),
+            key=self.key, timeout_s=self.agent.setting("timeout_s"), output=self.output,
+        )  # fmt: skip
+        ask: Callable[[ModelRequest], Awaitable[ModelReply]] = partial(self.backend.request, say=self.say)
+        for handler in reversed(self._handlers):
+            ask = partial(_model, handler, self, ask)
+        reply = await ask(request)
+        self._finish()
+        if not self.is_replayed:
+            self.counts["model_calls"] += 1
+        return assistant(reply.text, reply.calls, model=reply.model or request.model, mock=reply.mock, raw=reply.raw)
+
+    async def _call(self, call: Call) -> Message:
+        await self.blocking(self._next_step)
+        run: Callable[[Call], Awaitable[Message]] = self._run_tool
+        for handler in reversed(self._handlers):
+            run = partial(_tool, handler, self, run)
+        found = await run(call)
+        self._finish()
+        if not self.is_replayed:
+            self.counts["tool_calls"] += 1
+        return found
+
+    def _finish(self) -> None:
+        """Runs what was registered for the step's end where no journal did."""
+        if self._at_done:
+            self.complete(lambda: None)
+
+    async def _run_tool(self, call: Call) -> Message:
+        tool = self.tools.get(call["name"])
+        if tool is None:
+            known = ", ".join(self.tools) or "none"
+            return tool_result(call, f"there is no tool {call['name']}; there is: {known}", is_error=True)
+        context = ToolContext(self.lab, self.agent, self.key)
+        try:
+            async with asyncio.timeout(self.agent.setting("timeout_s")):
+                return tool_result(call, await tool.call(call["args"], context))
+        except TimeoutError:
+            limit = self.agent.setting("timeout_s")
+            return tool_result(call, f"{call['name']} did not end within {limit:g} s", is_error=True)
+        except ToolError as problem:
+            return tool_result(call, problem.message, is_error=True)
+        except PerpetualError as problem:
+            hint = f" ({problem.hint})" if problem.hint else ""
+            return tool_result(call, f"{problem.message}{hint}", is_error=True)
+
+
+async def _model(
+    handler: Handler, turn: Turn, proceed: Callable[[ModelRequest], Awaitable[ModelReply]], request: ModelRequest
+) -> ModelReply:
+    return await handler.model(turn, request, proceed)
+
+
+async def _tool(
+    handler: Handler, turn: Turn, proceed: Callable[[Call], Awaitable[Message]], call: Call
+) -> Message:
+    return await handler.tool(turn, call, proceed)
+
+
+def system_of(agent: Agent) -> str:
+    """Returns the system prompt of an agent: its own words, then its purpose, scope, criteria and open goals."""
+    parts = [agent.system_prompt.strip()] if agent.system_prompt.strip() else []
+    if agent.purpose.strip():
+        parts.append(f"Your purpose: {agent.purpose.strip()}")
+    if agent.scope.strip():
+        parts.append(f"What belongs to it: {agent.scope.strip()}")
+    if agent.criteria:
+        parts.append("You succeed where: " + "; ".join(agent.criteria))
+    if agent.hypothesis:
+        parts.append(f"You work on the hypothesis {agent.hypothesis}.")
+    open_ = [goal for goal in agent.goals if goal["status"] in ("open", "in_progress")]
+    if open_:
+        lines = [f"- {goal['id']} ({goal['status']}, {goal['progress']:.0%}): {goal['text']}" for goal in open_]
+        parts.append("Your goals:\n" + "\n".join(lines))
+    return "\n\n".join(parts)
+
+
