@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypedDict
 
 from perpetual.api import NotFound, Refused
 from perpetual_agents.data import LIMITS
-from perpetual_agents.names import ACCOUNT
+from perpetual_agents.names import ACCOUNT, AGENT
 
 if TYPE_CHECKING:
     from perpetual import Lab
 
-__all__ = ["Account", "LimitReached", "book", "read", "set_limits", "settle"]
+__all__ = ["Account", "LimitReached", "book", "new", "of", "read", "set_limits", "settle"]
 
 _UNITS = {"calls": "calls", "tokens": "tokens", "usd": "USD", "seconds": "seconds"}
 
@@ -30,14 +30,35 @@ class LimitReached(Refused):
 class Account(TypedDict):
     """An account: `limits` that are set, what was `used`, and what requests that go on may use (`booked`)."""
 
-    id: str
+    id: str | None
     limits: dict[str, float]
     used: dict[str, float]
     booked: dict[str, float]
 
 
-def read(lab: Lab, account: str) -> Account:
-    """Returns an account."""
+def new(lab: Lab, limits: Mapping[str, float]) -> str:
+    """Makes an account with limits; returns its id."""
+    return lab.records(ACCOUNT).add(limits=dict(limits), used=dict.fromkeys(LIMITS, 0), booked={}).id
+
+
+def of(lab: Lab, agent: str) -> str:
+    """Returns the id of an agent's account, which is made where there is none yet."""
+    found: str | None = lab.records(AGENT).get(agent)["account"]
+    if found is not None:
+        return found
+    with lab.transaction():
+        found = lab.records(AGENT).get(agent)["account"]
+        if found is None:
+            found = new(lab, {})
+            lab.records(AGENT).update(agent, account=found)
+    return found
+
+
+def read(lab: Lab, account: str | None) -> Account:
+    """Returns an account; None is one that was not used yet."""
+    if account is None:
+        nothing = dict.fromkeys(LIMITS, 0.0)
+        return {"id": None, "limits": {}, "used": nothing, "booked": {**nothing}}
     found = lab.records(ACCOUNT).get(account)
     booked = dict.fromkeys(LIMITS, 0.0)
     for uses in found["booked"].values():

@@ -11,16 +11,15 @@ The command line, MCP, the service and `PerpetualAgent` call these; what works o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from perpetual.api import Conflict, Listing, NotFound, UsageError, unknown
+from perpetual_agents import accounts
 from perpetual_agents import data as checks
 from perpetual_agents.data import Agent, Goal, agent_of, check_name, check_text
 from perpetual_agents.lifecycle import STATES, Move, after
 from perpetual_agents.names import (
-    ACCOUNT,
     AGENT,
-    BRANCH,
     CHECKPOINT,
     COUNTERS,
     CREATED,
@@ -41,6 +40,9 @@ __all__ = ["Agents", "Changes"]
 
 _LONGEST_MESSAGE = 256 * 1024
 _LISTED = "yes"
+_LONG_TEXTS = frozenset({"system_prompt", "purpose", "scope"})
+_SHORT_TEXTS = frozenset({"model", "adapter", "cls"})
+_LISTS = frozenset({"criteria", "subscriptions"})
 _OVER = ("done", "failed", "dropped")
 
 
@@ -65,8 +67,7 @@ class Agents:
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
-        self._agents, self._branches, self._accounts = lab.records(AGENT), lab.records(BRANCH), lab.records(ACCOUNT)
-        self._messages = lab.records(MESSAGE)
+        self._agents, self._messages = lab.records(AGENT), lab.records(MESSAGE)
 
     # what there is
 
@@ -113,11 +114,10 @@ class Agents:
                         raise Conflict(f"the idempotency key made {made['name']}", hint="use a fresh key")
                     return agent_of(made)
             self.require_free(name)
-            account = self._accounts.add(limits=limit, used=dict.fromkeys(checks.LIMITS, 0), booked={})
-            branch = self._branches.add(parent=None, after=0)
+            account = accounts.new(self.lab, limit) if limit else None
             record = self._agents.add(
                 name=name, goals=[*goals], state="created", reason=None, data=dict(data or {}),
-                counters=dict.fromkeys(COUNTERS, 0), branch=branch.id, account=account.id, listed=_LISTED,
+                counters=dict.fromkeys(COUNTERS, 0), branch=None, account=account, listed=_LISTED,
                 key=idempotency_key, **fields,
             )  # fmt: skip
             self.lab.feed.emit(CREATED, record.id, {"name": name, "parent": None})
@@ -127,22 +127,20 @@ class Agents:
         """Raises Conflict where an agent that is not deleted has the name."""
         taken = next((one for one in self._agents.find(name=name) if one["listed"]), None)
         if taken is not None:
-            raise Conflict(f"{name} is the name of {taken.id}", hint=f"another name, or perpetual agent show {taken.id}",
+            raise Conflict(f"{name} is the name of {taken.id}", hint=f"another name, or show {taken.id}",
                            code="name_taken")  # fmt: skip
 
-    def checked(self, changes: Changes) -> dict[str, object]:
+    def checked(self, changes: Changes) -> dict[str, Any]:
         """Returns changes as a record holds them. Raises UsageError for a value that cannot be."""
-        found: dict[str, object] = {}
-        for name in ("system_prompt", "purpose", "scope"):
-            if name in changes:
-                found[name] = check_text(f"the {name.replace('_', ' ')}", changes[name])
-        for name in ("model", "adapter", "cls"):
-            if name in changes:
-                value = changes[name]
-                found[name] = None if value is None else check_text(f"the {name}", value, most=300, may_be_empty=False)
-        for name in ("criteria", "subscriptions"):
-            if name in changes:
-                found[name] = checks.texts(f"one of the {name}", changes[name])
+        found: dict[str, Any] = {}
+        given: dict[str, object] = {**changes}
+        for name in _LONG_TEXTS & given.keys():
+            found[name] = check_text(f"the {name.replace('_', ' ')}", given[name])
+        for name in _SHORT_TEXTS & given.keys():
+            value = given[name]
+            found[name] = None if value is None else check_text(f"the {name}", value, most=300, may_be_empty=False)
+        for name in _LISTS & given.keys():
+            found[name] = checks.texts(f"one of the {name}", given[name])
         if "tools" in changes:
             found["tools"] = check_tools(self.lab, changes["tools"])
         if "settings" in changes:
@@ -175,8 +173,8 @@ class Agents:
         """Returns a page of agents, oldest first, of one state or of all. Raises UsageError for an unknown state."""
         if state is not None and state not in STATES:
             raise UsageError(unknown("state", state, STATES))
-        by_state = {} if state is None else {"state": state}
-        page = self._agents.list(limit=limit, cursor=cursor, listed=_LISTED, **by_state)
+        equals: dict[str, Any] = {} if state is None else {"state": state}
+        page = self._agents.list(limit=limit, cursor=cursor, listed=_LISTED, **equals)
         return Listing(tuple(map(agent_of, page.items)), page.next_cursor)
 
     def running(self) -> Sequence[Agent]:
@@ -185,7 +183,7 @@ class Agents:
 
     def count(self) -> dict[str, int]:
         """Returns how many agents there are by state, and as `total` in all."""
-        found = {state: self._agents.count(state=state) for state in STATES}
+        found: dict[str, int] = {state: self._agents.count(state=state) for state in STATES}
         return {**found, "total": sum(found.values())}
 
     # changes
@@ -207,7 +205,7 @@ class Agents:
 
     def _journal_move(self, present: Record, state: str, reason: str | None) -> None:
         self.lab.records(STEP).append(
-            agent=present.id, branch=present["branch"], turn="", kind="state", phase="done",
+            agent=present.id, branch=checks.branch_of(present), turn="", step="state", phase="done",
             key=f"{present.id}/state/{present.revision}",
             body={"from": present["state"], "to": state, "reason": reason},
         )  # fmt: skip
@@ -338,7 +336,7 @@ class Agents:
         """Returns a page of an agent's messages, newest first."""
         return self._messages.list(limit=limit, cursor=cursor, newest_first=True, agent=self.record(agent).id)
 
-    def close_message(self, id: str, state: str, **fields: object) -> Record:
+    def close_message(self, id: str, state: str, **fields: Any) -> Record:
         """Records how a message came out: `done`, `failed` or `dropped`, or `waiting` for one that goes on later."""
-        over = {"queue": None, "open": None} if state in _OVER else {}
+        over: dict[str, Any] = {"queue": None, "open": None} if state in _OVER else {}
         return self._messages.update(id, state=state, **over, **fields)

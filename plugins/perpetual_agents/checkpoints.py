@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 
 from perpetual.api import Conflict, Listing, NotFound, UsageError
+from perpetual_agents import accounts
 from perpetual_agents.agents import Agents, Changes
-from perpetual_agents.data import Agent, agent_of, check_name, check_text
+from perpetual_agents.data import Agent, agent_of, branch_of, check_name, check_text
 from perpetual_agents.journal import Journal
 from perpetual_agents.names import AGENT, BRANCH, CHECKPOINT, COUNTERS, CREATED, RESTORED
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Record
 
-__all__ = ["Checkpoint", "Checkpoints"]
+__all__ = ["Checkpoint", "Checkpoints", "fork_name"]
 
 # What a checkpoint holds of an agent; its state, its branch and its account are not brought back.
 _KEPT = ("name", "model", "system_prompt", "tools", "purpose", "scope", "criteria", "goals", "adapter", "cls", "data",
@@ -61,7 +62,7 @@ class Checkpoints:
             if label is not None and any(one["label"] == label for one in self._live(present.id)):
                 raise Conflict(f"{present.id} has a checkpoint {label!r}", hint="another label", code="label_taken")
             made = self._checkpoints.add(
-                agent=present.id, live=present.id, label=label, reason=reason, branch=present["branch"],
+                agent=present.id, live=present.id, label=label, reason=reason, branch=branch_of(present),
                 after=self._journal(present).last(), snapshot={name: present[name] for name in _KEPT},
             )  # fmt: skip
             self._agents.count_up(present.id, checkpoints=1)
@@ -77,7 +78,7 @@ class Checkpoints:
         return self.take(present.id, reason="auto") if steps >= every else None
 
     def _journal(self, agent: Record) -> Journal:
-        return Journal(self._lab, agent.id, agent["branch"])
+        return Journal(self._lab, agent.id, branch_of(agent))
 
     def _live(self, agent: str) -> list[Record]:
         return self._checkpoints.find(live=agent)
@@ -113,7 +114,9 @@ class Checkpoints:
         """
         id = self._agents.record(agent).id
         live = self._live(id)
-        found = next((one for one in live if checkpoint in (one["label"], one.id) or one.id == checkpoint.lower()), None)
+        found = next(
+            (one for one in live if checkpoint in (one["label"], one.id) or one.id == checkpoint.lower()), None
+        )
         if found is None:
             known = ", ".join(one["label"] or one.id for one in live[-5:]) or "none"
             raise NotFound(f"{id} has no checkpoint {checkpoint!r}", hint=f"the newest: {known}")
@@ -173,7 +176,7 @@ class Checkpoints:
             branch = self._branches.add(parent=found["branch"], after=found["after"])
             made = self._lab.records(AGENT).add(**{
                 **kept, **changed, "name": name, "data": own, "counters": dict.fromkeys(COUNTERS, 0),
-                "state": "created", "reason": None, "branch": branch.id, "account": present["account"],
+                "state": "created", "reason": None, "branch": branch.id, "account": accounts.of(self._lab, present.id),
                 "parent": present.id, "listed": "yes",
             })  # fmt: skip
             self._lab.feed.emit(CREATED, made.id, {"name": name, "parent": present.id})
@@ -185,3 +188,11 @@ def _shown(record: Record) -> Checkpoint:
             "branch": record["branch"], "step": record["after"], "created_at": record.created_at}  # fmt: skip
 
 
+def fork_name(lab: Lab, agent: str) -> str:
+    """Returns a free name for a fork of an agent, such as scout-fork-2."""
+    agents = Agents(lab)
+    name = agents.get(agent).name
+    number = 1
+    while any(one["listed"] for one in lab.records(AGENT).find(name=f"{name}-fork-{number}")):
+        number += 1
+    return f"{name[:80]}-fork-{number}"

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypedDict, cast, get_args
+from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from perpetual.api import UsageError, unknown
 from perpetual_agents.lifecycle import AgentState
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from perpetual.api import Record
 
 __all__ = [
-    "GOAL_STATES", "LIMITS", "SETTINGS", "Agent", "Goal", "GoalStatus", "agent_of", "check_limits", "check_name",
-    "check_settings", "check_text",
+    "GOAL_STATES", "LIMITS", "SETTINGS", "Agent", "Goal", "GoalStatus", "agent_of", "branch_of", "check_limits",
+    "check_name", "check_settings", "check_text",
 ]  # fmt: skip
 
 GoalStatus = Literal["open", "in_progress", "done", "failed", "dropped"]
@@ -71,7 +71,7 @@ class Agent:
     settings: dict[str, float]
     subscriptions: tuple[str, ...]
     branch: str
-    account: str
+    account: str | None
     parent: str | None
     hypothesis: str | None
     created_at: str
@@ -91,17 +91,22 @@ def agent_of(record: Record) -> Agent:
         tools=tuple(record["tools"]), purpose=record["purpose"], scope=record["scope"],
         criteria=tuple(record["criteria"]), goals=tuple(record["goals"]), adapter=record["adapter"], cls=record["cls"],
         state=record["state"], reason=record["reason"], data=record["data"], counters=record["counters"],
-        settings=record["settings"], subscriptions=tuple(record["subscriptions"]), branch=record["branch"],
+        settings=record["settings"], subscriptions=tuple(record["subscriptions"]), branch=branch_of(record),
         account=record["account"], parent=record["parent"], hypothesis=record["hypothesis"],
         created_at=record.created_at, created_by=record.created_by, revision=record.revision, mark=record["mark"],
     )  # fmt: skip
+
+
+def branch_of(record: Record) -> str:
+    """Returns the line of history that is in force of an agent; its first one has the agent's own id."""
+    return str(record["branch"] or record.id)
 
 
 def check_name(name: object) -> str:
     """Returns a name of an agent. Raises UsageError where it can be none, and for one in the form of an id."""
     if not isinstance(name, str) or not _NAME.match(name) or len(name) > _LONGEST_NAME:
         raise UsageError(f"{str(name)[:60]!r} cannot be an agent's name",
-                         hint=f"letters, digits, - _ . @, beginning with a letter or digit; {_LONGEST_NAME} at most")  # fmt: skip
+                         hint=f"letters, digits, - _ . @; at most {_LONGEST_NAME} characters")  # fmt: skip
     if _IS_ID.match(name):
         raise UsageError(f"{name!r} has the form of an id", hint="another name")
     return name
@@ -157,9 +162,10 @@ def check_limits(limits: Mapping[str, object]) -> dict[str, float]:
 
 def goal_status(status: object) -> GoalStatus:
     """Returns a status of a goal. Raises UsageError for any other text."""
-    if status not in GOAL_STATES:
-        raise UsageError(unknown("status of a goal", str(status), GOAL_STATES))
-    return cast("GoalStatus", status)
+    for known in GOAL_STATES:
+        if status == known:
+            return known
+    raise UsageError(unknown("status of a goal", str(status), GOAL_STATES))
 
 
 def goal_progress(progress: object) -> float:
@@ -170,8 +176,8 @@ def goal_progress(progress: object) -> float:
     return float(number)
 
 
-def texts(what: str, found: Sequence[object]) -> list[str]:
+def texts(what: str, found: object) -> list[str]:
     """Returns texts. Raises UsageError where one is none."""
-    if isinstance(found, str):
-        raise UsageError(f"{what} is one text, not a list of them")
+    if isinstance(found, str) or not isinstance(found, Sequence):
+        raise UsageError(f"{what} is a {type(found).__name__}, not one of a list of texts")
     return [check_text(what, one, most=8 * 1024, may_be_empty=False) for one in found]

@@ -60,7 +60,7 @@ class Journal:
         return self._write(turn, kind, "done", key, body)
 
     def _write(self, turn: str, kind: Kind, phase: Phase, key: str, body: Mapping[str, object]) -> Step:
-        row = self._steps.append(agent=self.agent, branch=self.branch, turn=turn, kind=kind, phase=phase, key=key,
+        row = self._steps.append(agent=self.agent, branch=self.branch, turn=turn, step=kind, phase=phase, key=key,
                                  body=dict(body))  # fmt: skip
         return _step(row)
 
@@ -86,8 +86,8 @@ class Journal:
         Args:
             before: yields only steps with a smaller number.
         """
-        branch: str | None = self.branch
-        while branch is not None:
+        branch = self.branch
+        while True:
             cursor = None if before is None else str(before)
             while True:
                 page = self._steps.list(limit=_PAGE, cursor=cursor, newest_first=True, branch=branch)
@@ -95,9 +95,15 @@ class Journal:
                 cursor = page.next_cursor
                 if cursor is None:
                     break
+            if not branch.startswith("b"):
+                return  # the first line of an agent, which has the agent's id
             line = self._branches.get(branch)
             before = int(line["after"]) + 1 if before is None else min(before, int(line["after"]) + 1)
             branch = line["parent"]
+
+    def own(self) -> list[Step]:
+        """Returns the steps that were written on this branch itself, in order."""
+        return [_step(row) for row in self._steps.find(branch=self.branch)]
 
     def count(self) -> int:
         """Returns how many steps were written on this branch itself."""
@@ -105,4 +111,4 @@ class Journal:
 
 
 def _step(row: Record) -> Step:
-    return Step(row.number, row["kind"], row["phase"], row["key"], row["turn"], row["body"])
+    return Step(row.number, row["step"], row["phase"], row["key"], row["turn"], row["body"])

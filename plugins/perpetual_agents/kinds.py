@@ -23,8 +23,10 @@ _AGENT = {
     "counters": Field("dict", "turns, messages, model_calls, tool_calls, errors, checkpoints, wakes.", required=True),
     "settings": Field("dict", "max_steps, max_tokens, window, checkpoint_every, timeout_s.", required=True),
     "subscriptions": Field("list", "Types of events that go to its inbox.", required=True),
-    "branch": Field("str", "The line of its history that is in force.", required=True, references="branch"),
-    "account": Field("str", "The account that its models are paid from.", required=True, references="account"),
+    "branch": Field("str", "The line of its history that is in force; null is its first.", references="branch"),
+    "account": Field(
+        "str", "The account that its models are paid from; null before there is one.", references="account"
+    ),
     "parent": Field("str", "The agent that it was forked from.", references="agent"),
     "hypothesis": Field("str", "The hypothesis that it works on.", references="hypothesis"),
     "key": Field("str", "The idempotency key by which it was made."),
@@ -32,7 +34,7 @@ _AGENT = {
     "mark": Field("str", "What shows that a person of this machine has let it run.", private=True),
 }
 _BRANCH = {
-    "parent": Field("str", "The line that it goes on from.", references="branch"),
+    "parent": Field("str", "The line that it goes on from: a branch, or the first one of an agent.", required=True),
     "after": Field("int", "The last step of the parent that belongs to it.", required=True),
 }
 _ACCOUNT = {
@@ -44,7 +46,7 @@ _STEP = {
     "agent": Field("str", "Whose step it is.", required=True),
     "branch": Field("str", "The line of history.", required=True),
     "turn": Field("str", "The turn, by the id of the message that it answers.", required=True),
-    "kind": Field("str", "message, model, tool, result, compaction or state.", required=True),
+    "step": Field("str", "message, model, tool, result, compaction or state.", required=True),
     "phase": Field("str", "begun or done.", required=True),
     "key": Field("str", "The idempotency key of its effect.", required=True),
     "body": Field("dict", "What was asked, or what came of it.", required=True),

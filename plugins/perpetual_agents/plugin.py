@@ -89,7 +89,7 @@ def perpetual_options() -> dict[str, Option]:
 def perpetual_commands() -> list[Provider]:
     """Offers `perpetual agent`."""
     return [Provider("command", "agent", "perpetual_agents.command:agent",
-                     "Make and run agents that live on: state, inbox, journal and checkpoints.", topic="project")]  # fmt: skip
+                     "Make and run agents that live on: inbox, journal, checkpoints.", topic="project")]  # fmt: skip
 
 
 @hookimpl

@@ -99,14 +99,16 @@ class Worker:
         lab: the project.
         agent: id of the agent.
         own_tools: tools that a program has as objects, by name, besides those that the agent names.
+        backend: what asks the models; None is the one in force.
         say: called with each piece of text of a model as it comes.
     """
 
     def __init__(
-        self, lab: Lab, agent: str, *, own_tools: Mapping[str, Bound] | None = None, say: Say | None = None
-    ) -> None:
-        self._lab, self._id, self._own, self._say = lab, agent, own_tools or {}, say
-        self._agents = Agents(lab)
+        self, lab: Lab, agent: str, *, own_tools: Mapping[str, Bound] | None = None,
+        backend: ModelBackend | None = None, say: Say | None = None,
+    ) -> None:  # fmt: skip
+        self._outer, self._id, self._own, self._backend, self._say = lab, agent, own_tools or {}, backend, say
+        self._lab, self._agents = lab, Agents(lab)  # those of the agent's own name while it is worked on
 
     async def work(
         self, *, until: str | None = None, timeout_s: float | None = 0.0, stop: Callable[[], bool] | None = None
@@ -123,11 +125,13 @@ class Worker:
             NotPermitted: where the agent may not run here.
         """
         found: list[Outcome] = []
-        async with busy(self._lab, self._id, timeout_s=timeout_s) as held:
+        async with busy(self._outer, self._id, timeout_s=timeout_s) as held:
             if not held:
                 raise TransientError(f"another process works on {self._id}", hint="its answers come without this one")
-            agent = await asyncio.to_thread(self._agents.get, self._id)
-            with Lab.open(self._lab.root, actor=f"agent:{agent.name}", registry=self._lab.registry) as acts:
+            name = (await asyncio.to_thread(Agents(self._outer).get, self._id)).name
+            outer = self._outer
+            with Lab.open(outer.root, actor=f"agent:{name}", registry=outer.registry) as self._lab:
+                self._agents = Agents(self._lab)
                 async with AsyncExitStack() as stack:
                     kit: _Kit | None = None
                     while not (stop is not None and stop()):
@@ -135,7 +139,7 @@ class Worker:
                         if message is None:
                             break
                         if kit is None:
-                            kit = await _Kit.open(self._lab, acts, self._id, self._own, stack)
+                            kit = await _Kit.open(self._lab, self._id, self._own, self._backend, stack)
                         outcome = await self._answer(message, kit)
                         found.append(outcome)
                         if message.id == until or outcome.message["state"] not in ("done", "failed"):
@@ -158,8 +162,8 @@ class Worker:
     async def _answer(self, message: Record, kit: _Kit) -> Outcome:
         agent = await asyncio.to_thread(self._agents.get, self._id)
         turn = Turn(
-            kit.acts, agent, id=message.id, text=_said(message), sender=message["sender"], type=message["type"],
-            journal=Journal(kit.acts, agent.id, message["branch"] or agent.branch), tools=kit.tools,
+            self._lab, agent, id=message.id, text=_said(message), sender=message["sender"], type=message["type"],
+            journal=Journal(self._lab, agent.id, message["branch"] or agent.branch), tools=kit.tools,
             backend=kit.backend, handlers=kit.handlers, say=self._say, check=self._check,
             is_person=not str(message["sender"]).startswith("agent:"),
         )  # fmt: skip
@@ -175,7 +179,7 @@ class Worker:
             return Outcome(await asyncio.to_thread(self._failed, message, turn, problem), turn.facts)
         except asyncio.CancelledError:
             raise
-        except Exception as problem:
+        except Exception as problem:  # noqa: BLE001 - a handler is a foreign part: its fault is the agent's state
             reason = f"{type(problem).__name__}: {problem}"
             fault = PerpetualError(f"a handler of {agent.id} failed: {reason}"[:1000], code="handler_failed")
             closed = await asyncio.to_thread(self._failed, message, turn, fault)
@@ -235,27 +239,28 @@ class Worker:
 class _Kit(NamedTuple):
     """What the turns of one agent share while its lock is held."""
 
-    acts: Lab
     tools: dict[str, Bound]
     backend: ModelBackend
     handlers: Sequence[Handler]
 
     @classmethod
     async def open(
-        cls, lab: Lab, acts: Lab, agent: str, own: Mapping[str, Bound], stack: AsyncExitStack
-    ) -> _Kit:
+        cls, lab: Lab, agent: str, own: Mapping[str, Bound], backend: ModelBackend | None,
+        stack: AsyncExitStack,
+    ) -> _Kit:  # fmt: skip
         found = await asyncio.to_thread(Agents(lab).get, agent)
         await asyncio.to_thread(require, lab, found)
         tools: dict[str, Bound] = dict(own)
         for name in found.tools:
-            for bound in await _bound(lab, acts, found, name, stack):
+            for bound in await _bound(lab, found, name, stack):
                 tools.setdefault(bound.spec.name, bound)
-        backend = cast("ModelBackend", lab.part("model_backend"))
-        stack.push_async_callback(backend.close)
-        return cls(acts, tools, backend, handlers_of(lab))
+        if backend is None:
+            backend = cast("ModelBackend", lab.part("model_backend"))
+            stack.push_async_callback(backend.close)
+        return cls(tools, backend, handlers_of(lab))
 
 
-async def _bound(lab: Lab, acts: Lab, agent: Agent, name: str, stack: AsyncExitStack) -> Sequence[Bound]:
+async def _bound(lab: Lab, agent: Agent, name: str, stack: AsyncExitStack) -> Sequence[Bound]:
     """Returns the tools that a name stands for."""
     if name.startswith("python:"):
         return [FunctionTool(python_function(name, str(lab.root)))]
@@ -265,7 +270,7 @@ async def _bound(lab: Lab, acts: Lab, agent: Agent, name: str, stack: AsyncExitS
         return await connect(mcp_servers(lab)[name.removeprefix("mcp:")], str(lab.root), stack)
     parts = {known_name("agent_tool", full): part for full, part in lab.parts("agent_tool")}
     tool = cast("AgentTool", parts[name])
-    return [FunctionTool(function) for function in tool.functions(acts, agent)]
+    return [FunctionTool(function) for function in tool.functions(lab, agent)]
 
 
 def _require_model(backend: ModelBackend, agent: Agent) -> None:

@@ -98,18 +98,18 @@ class FunctionTool:
         from pydantic import TypeAdapter
         from pydantic.errors import PydanticUserError
 
-        named = name or getattr(function, "__name__", "")
+        named = name or str(getattr(function, "__name__", ""))
         if not _NAME.match(named):
             raise UsageError(f"{named!r} cannot be a tool's name", hint="give the function a plain name")
         self._context, visible = _without_context(function)
         self._function = function
         try:
-            self._adapter: TypeAdapter[object] = TypeAdapter(visible)
+            self._adapter: TypeAdapter[object] = TypeAdapter(cast("type[object]", visible))
             schema = self._adapter.json_schema()
         except (PydanticUserError, TypeError, NameError) as problem:
             reason = str(problem).splitlines()[0]
             raise UsageError(f"the tool {named} has a parameter that JSON cannot carry: {reason}",
-                             hint="annotate its parameters with plain types", code="tool_unusable") from problem  # fmt: skip
+                             hint="annotate them with plain types", code="tool_unusable") from problem  # fmt: skip
         if schema.get("type") != "object":
             raise UsageError(f"the tool {named} takes arguments by position", hint="give its parameters names",
                              code="tool_unusable")  # fmt: skip
@@ -204,13 +204,13 @@ def mcp_servers(lab: Lab) -> dict[str, dict[str, object]]:
 
 
 def check_tools(lab: Lab, names: Sequence[str]) -> list[str]:
-    """Returns the names of tools, each once. Raises UsageError for one that there is not; imports and starts nothing."""
+    """Returns the names of tools, each once; imports and starts nothing. Raises UsageError for an unknown one."""
     if isinstance(names, str):
         raise UsageError("the tools are one text, not a list of names")
     known = tool_names(lab)
     found: list[str] = []
     for name in names:
-        if not isinstance(name, str) or not (name in known or _PYTHON.match(name)):
+        if not (name in known or _PYTHON.match(str(name))):
             hint = "lab, goals, python:module:function, or mcp:NAME of the option plugins.agents.mcp_servers"
             raise UsageError(unknown("tool", str(name)[:100], known), hint=hint, code="unknown_tool")
         if name not in found:
@@ -242,7 +242,7 @@ def python_function(name: str, root: str) -> Callable[..., object]:
         found = getattr(import_module(match[1]), match[2])
     except Exception as problem:
         raise ToolError(f"{name} cannot be imported: {type(problem).__name__}: {problem}",
-                        hint="the module is looked for in the project's folder and among installed packages") from problem  # fmt: skip
+                        hint="a module of the project's folder, or an installed one") from problem  # fmt: skip
     if not callable(found):
         raise ToolError(f"{name} is no function")
     return cast("Callable[..., object]", found)

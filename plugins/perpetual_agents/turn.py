@@ -173,9 +173,7 @@ async def _model(
     return await handler.model(turn, request, proceed)
 
 
-async def _tool(
-    handler: Handler, turn: Turn, proceed: Callable[[Call], Awaitable[Message]], call: Call
-) -> Message:
+async def _tool(handler: Handler, turn: Turn, proceed: Callable[[Call], Awaitable[Message]], call: Call) -> Message:
     return await handler.tool(turn, call, proceed)
 
 
@@ -195,5 +193,3 @@ def system_of(agent: Agent) -> str:
         lines = [f"- {goal['id']} ({goal['status']}, {goal['progress']:.0%}): {goal['text']}" for goal in open_]
         parts.append("Your goals:\n" + "\n".join(lines))
     return "\n\n".join(parts)
-
-

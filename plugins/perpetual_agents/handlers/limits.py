@@ -35,7 +35,8 @@ class LimitsHandler(Handler):
         self, turn: Turn, request: ModelRequest, proceed: Callable[[ModelRequest], Awaitable[ModelReply]]
     ) -> ModelReply:
         """Books, asks and settles. Raises LimitReached where less is left than the request may use."""
-        key, account = f"{turn.key}#{turn.attempt}", turn.agent.account
+        key = f"{turn.key}#{turn.attempt}"
+        account = await turn.blocking(lambda: accounts.of(turn.lab, turn.agent.id))
         is_local = request.model.startswith(_LOCAL)
         tools = json.dumps([{**tool.schema} for tool in request.tools])
         tokens = sum(map(size_of, request.messages)) + (len(request.system) + len(tools)) // _BYTES_PER_TOKEN

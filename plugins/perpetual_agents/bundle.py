@@ -1,0 +1,177 @@
+"""One file that holds an agent with its whole history: written by `export`, read by `import` in any project.
+
+The file is JSON of the form `perpetual.agent/1`: the agent's data, its limits, its steps in order, its labelled
+checkpoints by the place of their last step, and a SHA-256 of all that. What an agent has used, its messages that are
+not over, and its permission to run code stay where they are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import TYPE_CHECKING, TypedDict, cast
+
+from perpetual.api import Conflict, CorruptData, NotFound, UsageError
+from perpetual.toolkit.atomic import write_atomic
+from perpetual.toolkit.foreign import parse_json
+from perpetual.toolkit.named_path import named_path
+from perpetual_agents import accounts
+from perpetual_agents import data as checks
+from perpetual_agents.agents import Agents, Changes
+from perpetual_agents.data import Agent, Goal
+from perpetual_agents.journal import Journal
+from perpetual_agents.names import AGENT, CHECKPOINT, STEP
+
+if TYPE_CHECKING:
+    from perpetual import Lab
+
+__all__ = ["FORMAT", "Exported", "read", "write"]
+
+FORMAT = "perpetual.agent/1"
+_MOST_BYTES = 512 * 1024 * 1024
+_FIELDS = ("model", "system_prompt", "tools", "purpose", "scope", "criteria", "adapter", "cls", "settings",
+           "subscriptions")  # fmt: skip
+_KINDS = ("message", "model", "tool", "result", "compaction", "state")
+
+
+class Exported(TypedDict):
+    """What was written: `steps` of the history, and the file."""
+
+    agent: str
+    path: str
+    steps: int
+    bytes: int
+
+
+def write(lab: Lab, agent: str, path: str) -> Exported:
+    """Writes an agent to a file.
+
+    Raises:
+        Conflict: if the file exists.
+        NotFound: for an unknown agent, or a folder that there is not.
+    """
+    target = named_path(path)
+    if os.path.lexists(target):
+        raise Conflict(f"{path} exists", hint="another name")
+    if not target.parent.is_dir():
+        raise NotFound(f"there is no folder {target.parent}")
+    one = Agents(lab).get(agent)
+    steps = [*Journal(lab, one.id, one.branch).newest_first()][::-1]
+    place = {step.number: index + 1 for index, step in enumerate(steps)}
+    labelled = [
+        {"label": row["label"], "after": place.get(row["after"], 0), "snapshot": row["snapshot"]}
+        for row in lab.records(CHECKPOINT).find(live=one.id) if row["label"] is not None and row["branch"] == one.branch
+    ]  # fmt: skip
+    content: dict[str, object] = {
+        "format": FORMAT, "name": one.name, "data": one.data, "goals": [*one.goals],
+        "counters": one.counters, "limits": accounts.read(lab, one.account)["limits"],
+        "hypothesis": one.hypothesis, "from": lab.config.project_id,
+        **{name: _plain(getattr(one, name)) for name in _FIELDS},
+        "steps": [{"turn": step.turn, "kind": step.kind, "phase": step.phase, "key": step.key, "body": step.body}
+                  for step in steps],
+        "checkpoints": labelled,
+    }  # fmt: skip
+    text = json.dumps({**content, "sha256": _hash(content)}, ensure_ascii=False).encode()
+    write_atomic(target, text)
+    return {"agent": one.id, "path": str(target), "steps": len(steps), "bytes": len(text)}
+
+
+def _plain(value: object) -> object:
+    return [*value] if isinstance(value, tuple) else value
+
+
+def _hash(content: Mapping[str, object]) -> str:
+    return sha256(json.dumps(content, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+
+
+def read(lab: Lab, path: str, *, name: str | None = None) -> Agent:
+    """Makes an agent of what a file holds, in one transaction; it is in the state created.
+
+    Raises:
+        NotFound: where there is no such file.
+        CorruptData: for a file that is no bundle, or was changed.
+        UsageError: for a bundle of a newer form, and for values that cannot be here, such as tools that there are not.
+        Conflict: where the name is taken.
+    """
+    content = _content(path)
+    agents = Agents(lab)
+    fields = Changes(**{field: content.get(field) for field in _FIELDS})  # type: ignore[typeddict-item]
+    steps = cast("list[dict[str, object]]", content["steps"])
+    with lab.transaction():
+        made = agents.create(
+            name or str(content["name"]), data=cast("dict[str, object]", content["data"]), goals=_goals(content),
+            limits=cast("dict[str, object]", content["limits"]), **fields,
+        )  # fmt: skip
+        numbers = [0]
+        for step in steps:
+            turn = f"{made.id}/{step['turn']}" if step["turn"] else ""
+            row = lab.records(STEP).append(
+                agent=made.id, branch=made.branch, turn=turn, step=step["kind"], phase=step["phase"],
+                key=f"{made.id}/{step['key']}", body=step["body"],
+            )  # fmt: skip
+            numbers.append(row.number)
+        for one in cast("list[dict[str, object]]", content["checkpoints"]):
+            lab.records(CHECKPOINT).add(
+                agent=made.id, live=made.id, label=one["label"], reason="manual", branch=made.branch,
+                after=numbers[min(int(str(one["after"])), len(steps))], snapshot=one["snapshot"],
+            )  # fmt: skip
+        lab.records(AGENT).update(made.id, counters=content["counters"])
+    return agents.get(made.id)
+
+
+def _goals(content: Mapping[str, object]) -> list[Goal]:
+    found: list[Goal] = []
+    for number, goal in enumerate(cast("list[dict[str, object]]", content["goals"]), start=1):
+        found.append({
+            "id": f"g{number}", "text": checks.check_text("a goal", goal.get("text"), may_be_empty=False),
+            "status": checks.goal_status(goal.get("status")), "progress": checks.goal_progress(goal.get("progress")),
+            "created_at": str(goal.get("created_at")), "updated_at": str(goal.get("updated_at")),
+        })  # fmt: skip
+    return found
+
+
+def _content(path: str) -> dict[str, object]:
+    """Returns what a bundle holds. Raises NotFound, CorruptData, UsageError."""
+    target = named_path(path)
+    try:
+        if target.stat().st_size > _MOST_BYTES:
+            raise CorruptData(f"{path} is larger than {_MOST_BYTES:,} bytes")
+        found = parse_json(target.read_text(encoding="utf-8"))
+    except (FileNotFoundError, IsADirectoryError) as problem:
+        raise NotFound(f"there is no file {path}") from problem
+    except (OSError, ValueError) as problem:
+        raise CorruptData(f"{path} cannot be read: {problem}") from problem
+    if not isinstance(found, dict) or not str(found.get("format", "")).startswith("perpetual.agent/"):
+        raise CorruptData(f"{path} is no bundle of an agent", hint="perpetual agent export writes one")
+    if found["format"] != FORMAT:
+        raise UsageError(f"{path} is of the form {found['format']}, and {FORMAT} is known here",
+                         hint="a newer version of Perpetual reads it")  # fmt: skip
+    content = {key: value for key, value in found.items() if key != "sha256"}
+    if _hash(content) != found.get("sha256"):
+        raise CorruptData(f"{path} was changed after it was written", hint="export the agent anew")
+    _check_shape(path, content)
+    return content
+
+
+def _check_shape(path: str, content: Mapping[str, object]) -> None:
+    """Raises CorruptData where a part of a bundle is of another type than it must be."""
+    wanted: dict[str, type] = {"name": str, "data": dict, "goals": list, "counters": dict, "limits": dict,
+                               "steps": list, "checkpoints": list}  # fmt: skip
+    for name, kind in wanted.items():
+        if not isinstance(content.get(name), kind):
+            raise CorruptData(f"{path}: {name} is missing or of another type")
+    for step in cast("list[object]", content["steps"]):
+        fits = isinstance(step, dict) and step.get("kind") in _KINDS and step.get("phase") in ("begun", "done")
+        if not (fits and isinstance(step, dict) and isinstance(step.get("body"), dict)
+                and isinstance(step.get("turn"), str) and isinstance(step.get("key"), str)):  # fmt: skip
+            raise CorruptData(f"{path}: one of its steps is none")
+    for one in cast("list[object]", content["checkpoints"]):
+        if not (isinstance(one, dict) and isinstance(one.get("snapshot"), dict) and isinstance(one.get("label"), str)
+                and isinstance(one.get("after"), int)):  # fmt: skip
+            raise CorruptData(f"{path}: one of its checkpoints is none")
+    if not all(isinstance(goal, dict) for goal in cast("list[object]", content["goals"])):
+        raise CorruptData(f"{path}: one of its goals is none")
+    if not all(isinstance(number, int) for number in cast("dict[str, object]", content["counters"]).values()):
+        raise CorruptData(f"{path}: one of its counters is no number")

@@ -1,0 +1,143 @@
+"""The service `agents`: works on the inboxes of the agents of a project, and sleeps while there is nothing to do."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from perpetual.api import Finding, PerpetualError, Service, TransientError
+from perpetual.toolkit.units import posix_of
+from perpetual_agents.agents import Agents
+from perpetual_agents.serving import Worker, is_busy
+
+if TYPE_CHECKING:
+    from perpetual import Lab
+    from perpetual.api import StopSignal
+
+__all__ = ["AgentService", "Server", "build"]
+
+_SLEEP_S = 30.0  # between two looks where nothing wakes it: a safety net, as each message does
+_STOP_LOOK_S = 0.5
+_AGAIN_S = 2.0  # after an agent could not be worked on
+_log = logging.getLogger(__name__)
+
+
+class Server:
+    """Works on all agents of a lab that take messages, so many at once.
+
+    Args:
+        lab: the project.
+        at_once: agents that are worked on at once.
+    """
+
+    def __init__(self, lab: Lab, at_once: int) -> None:
+        self._lab, self._agents, self._at_once = lab, Agents(lab), at_once
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._after: dict[str, float] = {}  # monotonic time before which an agent is not tried again
+        self._troubles: dict[str, str] = {}
+
+    @property
+    def trouble(self) -> str | None:
+        """Returns what is wrong with an agent in one line, or None."""
+        return next((f"{agent}: {words}" for agent, words in self._troubles.items()), None)
+
+    async def run(self, is_over: Callable[[], bool]) -> None:
+        """Works until `is_over`; agents that are worked on then are left at their step."""
+        loop = asyncio.get_running_loop()
+        try:
+            while not is_over():
+                seen = await asyncio.to_thread(self._lab.feed.last)
+                due, sleep_s = await asyncio.to_thread(self._due)
+                now = loop.time()
+                for agent in due:
+                    waits_s = self._after.get(agent, 0.0) - now
+                    if waits_s > 0:
+                        sleep_s = min(sleep_s, waits_s)
+                    elif agent not in self._tasks and len(self._tasks) < self._at_once:
+                        self._tasks[agent] = asyncio.create_task(self._work(agent))
+                await self._sleep(seen, sleep_s, is_over)
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _sleep(self, seen: int, seconds: float, is_over: Callable[[], bool]) -> None:
+        """Returns once there is an event after `seen`, a task has ended, or the time is over."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        working = bool(self._tasks)
+        while not is_over():
+            left = until - loop.time()
+            if left <= 0:
+                return
+            await asyncio.to_thread(partial(self._lab.feed.wait, seen, timeout_s=min(left, _STOP_LOOK_S)))
+            if await asyncio.to_thread(self._lab.feed.last) > seen or (working and self._reap()):
+                return
+
+    def _reap(self) -> bool:
+        over = [agent for agent, task in self._tasks.items() if task.done()]
+        for agent in over:
+            del self._tasks[agent]
+        return bool(over)
+
+    def _due(self) -> tuple[list[str], float]:
+        """Returns the agents with a message that is due, and the seconds until the next one is."""
+        self._reap()
+        now, sleep_s = datetime.now(UTC).timestamp(), _SLEEP_S
+        due: dict[str, None] = {}
+        for message in self._agents.open_messages():
+            wait_s = posix_of(message["due"]) - now if message["due"] else 0.0
+            if wait_s > 0:
+                sleep_s = min(sleep_s, wait_s)
+            elif message["state"] != "waiting":
+                due[message["agent"]] = None
+        running = {agent.id: agent for agent in self._agents.running()} if due else {}
+        return [id for id in due if id in running and running[id].cls is None], sleep_s
+
+    async def _work(self, agent: str) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await Worker(self._lab, agent).work()
+        except TransientError:
+            self._after[agent] = loop.time() + _AGAIN_S  # another process works on it
+        except PerpetualError as problem:
+            self._after[agent] = loop.time() + 30 * _AGAIN_S
+            self._troubles[agent] = problem.message
+            _log.warning("%s: %s", agent, problem.message)
+        else:
+            self._troubles.pop(agent, None)
+            self._after.pop(agent, None)
+
+
+class AgentService(Service):
+    """Runs a `Server` until it is asked to stop."""
+
+    def __init__(self) -> None:
+        self._server: Server | None = None
+
+    def run(self, lab: Lab, stop: StopSignal) -> None:
+        """Serves until `stop` is set. Raises NotPermitted in a held project."""
+        lab.trust.require("running agents")
+        self._server = Server(lab, int(str(lab.options("agents")["at_once"])))
+        try:
+            asyncio.run(self._server.run(stop.is_set))
+        finally:
+            self._server = None
+
+    def health(self, lab: Lab) -> Finding:
+        """Returns how many agents take messages, and what is wrong with one."""
+        server = self._server
+        if server is not None and server.trouble is not None:
+            return Finding(False, server.trouble, hint="perpetual agent list")
+        running = Agents(lab).running()
+        working = sum(is_busy(lab, agent.id) for agent in running)
+        return Finding(True, f"{len(running)} agents take messages, {working} at work")
+
+
+def build(options: Mapping[str, object]) -> AgentService:
+    """Builds the service."""
+    return AgentService()
