@@ -161,9 +161,9 @@ class Agents:
             return named
         try:
             found = self._agents.get(agent)
-        except NotFound as problem:
+        except NotFound:
             names = [one["name"] for one in self._agents.list(limit=500, newest_first=True, listed=_LISTED).items]
-            raise NotFound(unknown("agent", agent, names), hint=problem.hint if not names else
+            raise NotFound(unknown("agent", agent, names), hint="perpetual agent create" if not names else
                            "perpetual agent list shows them all") from None  # fmt: skip
         if not found["listed"]:
             raise NotFound(f"{found.id} ({found['name']}) is deleted", hint="perpetual agent list")
@@ -227,7 +227,7 @@ class Agents:
                 self.close_message(message.id, "dropped")
             for checkpoint in self.lab.records(CHECKPOINT).find(live=present.id):
                 self.lab.records(CHECKPOINT).update(checkpoint.id, live=None)
-            gone = self._agents.update(present.id, listed=None, mark=None, state="stopped")
+            gone = self._agents.update(present.id, listed=None, mark=None, state="deleted")
             self.lab.feed.emit(DELETED, present.id, {"name": present["name"]})
         return agent_of(gone)
 

@@ -165,7 +165,7 @@ class Worker:
             self._lab, agent, id=message.id, text=_said(message), sender=message["sender"], type=message["type"],
             journal=Journal(self._lab, agent.id, message["branch"] or agent.branch), tools=kit.tools,
             backend=kit.backend, handlers=kit.handlers, say=self._say, check=self._check,
-            is_person=not str(message["sender"]).startswith("agent:"),
+            is_person=not str(message["sender"]).startswith(("agent:", "mcp:", "program")), output=_output(message),
         )  # fmt: skip
         try:
             await asyncio.to_thread(require, self._lab, agent)
@@ -279,6 +279,12 @@ def _require_model(backend: ModelBackend, agent: Agent) -> None:
     problem = backend.problem(agent.model)
     if problem is not None:
         raise problem
+
+
+def _output(message: Record) -> Mapping[str, object] | None:
+    """Returns the JSON schema that a program wants the answer in, None where it wants text."""
+    found = message["data"].get("output") if message["sender"] == "program" else None
+    return found if isinstance(found, dict) else None
 
 
 def _said(message: Record) -> str:

@@ -1,0 +1,619 @@
+"""`PerpetualAgent` and its kinds: agents as objects of a program, which live on in the record of a project.
+
+    agent = LeadershipAgent(agent_id="lead", purpose="decide what is worth measuring", model="ollama:qwen3:4b")
+    await agent.initialize()
+    await agent.start()
+    await agent.handle_event({"type": "run_ended", "data": {"run": "r7"}})
+
+An object is a handle: state, goals, inbox and journal are in the record, so a program that starts again finds them. Its
+model, tools and handlers work as they do for `perpetual agent`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from perpetual import Lab
+from perpetual.api import Conflict, NotFound, PerpetualError, UsageError
+from perpetual_agents import alignment
+from perpetual_agents.agents import Agents, Changes
+from perpetual_agents.alignment import Alignment, Decision
+from perpetual_agents.context_server import ContextServer, StateKeeper
+from perpetual_agents.data import Agent, Goal
+from perpetual_agents.decorators import TOOL
+from perpetual_agents.operations import OVER, failure_of, is_served, pause, resume, start, stop
+from perpetual_agents.serving import Worker, is_busy
+from perpetual_agents.tools import Bound, FunctionTool, ToolContext
+from perpetual_agents.typed_state import TypedState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from perpetual.api import Record
+    from perpetual_agents.model import ModelBackend, Say
+
+__all__ = ["GenericPurposeDrivenAgent", "LeadershipAgent", "PerpetualAgent", "PurposeDrivenAgent"]
+
+_FIELDS, _STATE = "fields", "state"
+_MENDS = 2  # further answers that a model is asked for where one does not fit its type
+_LOOK_S = 0.5
+EventHandler = Callable[[Mapping[str, object]], object]
+
+
+class PerpetualAgent:
+    """An agent that lives on.
+
+    A subclass may annotate fields, which are persisted with its state: `plans: list[Plan] = []`. One whose type JSON
+    cannot carry is an error where the class is defined. Methods with `@tool` are tools of its model, methods with
+    `@prompt` are answered by it. Its docstring is its system prompt where none is given.
+
+    Args:
+        agent_id: its name in the project; the same name is the same agent, in every process and after every restart.
+        adapter_name: a name of its persona.
+        model: as `provider:name`; None has none: then alignment is lexical, and prompts raise.
+        system_prompt: what it is told first.
+        tools: names of tools, or functions.
+        purpose, purpose_scope, success_criteria: what it is for.
+        lab: the project; None opens the one of the working directory.
+        project: the folder of the project to open instead.
+        backend: what asks the model; None is the one in force.
+        limits: calls, tokens, usd and seconds of its model at most, of a new agent.
+        settings: see `perpetual_agents.data.SETTINGS`, of a new agent.
+        session: prompts that were answered in a session are answered from the record when they are asked again in it.
+    """
+
+    _typed: ClassVar[tuple[TypedState, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = dict(inspect.get_annotations(cls))
+        below = sys._getframe(1).f_locals
+        cls._typed = cls._typed if not own else (*cls._typed, TypedState(cls, own, below))
+
+    def __init__(
+        self, agent_id: str, adapter_name: str | None = None, *, model: str | None = None,
+        system_prompt: str | None = None, tools: Sequence[str | Callable[..., object]] = (), purpose: str = "",
+        purpose_scope: str = "", success_criteria: Sequence[str] = (), lab: Lab | None = None,
+        project: str | Path | None = None, backend: ModelBackend | None = None,
+        limits: Mapping[str, object] | None = None, settings: Mapping[str, object] | None = None,
+        session: str = "default",
+    ) -> None:  # fmt: skip
+        self.agent_id, self.adapter_name, self.model = agent_id, adapter_name, model
+        self.purpose, self.purpose_scope, self.success_criteria = purpose, purpose_scope, [*success_criteria]
+        self.system_prompt = _docstring_of(type(self)) if system_prompt is None else system_prompt
+        self.state: dict[str, Any] = {}
+        self.context_server: StateKeeper | None = None
+        self.session = session
+        self.logger = logging.getLogger(f"perpetual_agents.{agent_id}")
+        self._lab, self._project, self._owns_lab = lab, project, False
+        self._backend, self._limits, self._settings = backend, limits, settings
+        self._names = [name for name in tools if isinstance(name, str)]
+        self._functions = [one for one in tools if not isinstance(one, str)]
+        self._handlers: dict[str, list[EventHandler]] = {}
+        self._asked: Counter[str] = Counter()
+        self._serving: asyncio.Task[None] | None = None
+        self._saved: object = None
+        self._id: str | None = None
+        for typed in self._typed:
+            typed.begin(self)
+
+    # life
+
+    @property
+    def lab(self) -> Lab:
+        """Returns the project, opened at first use. Raises NoProject where there is none."""
+        if self._lab is None:
+            self._lab, self._owns_lab = Lab.open(self._project), True
+        return self._lab
+
+    @property
+    def id(self) -> str:
+        """Returns the id of the agent in the record. Raises Conflict before `initialize`."""
+        if self._id is None:
+            raise Conflict(f"{self.agent_id} is not initialized", hint="await agent.initialize()",
+                           code="not_initialized")  # fmt: skip
+        return self._id
+
+    @property
+    def is_initialized(self) -> bool:
+        """Returns whether `initialize` was called."""
+        return self._id is not None
+
+    def adopt(self, lab: Lab) -> None:
+        """Takes a project on; one that was initialized already keeps its own."""
+        if self._id is None and self._lab is None:
+            self._lab = lab
+
+    async def initialize(self) -> bool:
+        """Finds the agent in the record, or makes it; loads its state. A second call changes nothing."""
+        if self._id is not None:
+            return True
+        record = await asyncio.to_thread(self._found)
+        self._id = record.id
+        if self.context_server is None:
+            self.context_server = ContextServer(self.lab, record.id)
+        await self.load_state()
+        return True
+
+    def _found(self) -> Agent:
+        agents = Agents(self.lab)
+        try:
+            known = agents.get(self.agent_id)
+        except NotFound:
+            return agents.create(
+                self.agent_id, model=self.model, purpose=self.purpose, system_prompt=self.system_prompt,
+                tools=self._names, scope=self.purpose_scope, criteria=self.success_criteria, adapter=self.adapter_name,
+                cls=_name_of(type(self)), limits=self._limits, settings=self._settings,
+            )  # fmt: skip
+        given = Changes(cls=_name_of(type(self)), tools=self._names)
+        for key, value in (("model", self.model), ("system_prompt", self.system_prompt), ("purpose", self.purpose),
+                           ("scope", self.purpose_scope), ("criteria", self.success_criteria),
+                           ("adapter", self.adapter_name)):  # fmt: skip
+            if value:
+                given[key] = value  # type: ignore[literal-required]
+        changed = agents.change(known.id, **given) if _differs(known, given) else known
+        self.model, self.purpose = changed.model, changed.purpose
+        self.purpose_scope, self.success_criteria = changed.scope, [*changed.criteria]
+        self.system_prompt, self.adapter_name = changed.system_prompt, changed.adapter
+        return changed
+
+    async def start(self) -> bool:
+        """Lets the agent take messages, and answers those of its inbox in this program while it sleeps when idle.
+
+        An agent that was running when its program ended goes on with what it was at.
+        """
+        await self.initialize()
+        present = await self.record()
+        if present.state == "paused":
+            await asyncio.to_thread(resume, self.lab, self.id)
+        elif present.state != "running":
+            await asyncio.to_thread(start, self.lab, self.id)
+        if self._serving is None or self._serving.done():
+            self._serving = asyncio.create_task(self._serve(), name=f"agent {self.agent_id}")
+        return True
+
+    async def pause(self, reason: str | None = None) -> bool:
+        """Lets the agent rest; its messages wait. Raises IllegalMove."""
+        await asyncio.to_thread(lambda: pause(self.lab, self.id, reason=reason))
+        return True
+
+    async def resume(self) -> bool:
+        """Lets a paused agent go on. Raises IllegalMove."""
+        await asyncio.to_thread(resume, self.lab, self.id)
+        return True
+
+    async def stop(self) -> bool:
+        """Ends the agent's duty and saves its state; the record keeps it. An agent that does not run stays as it is."""
+        await self.save_state()
+        await self._rest()
+        if (await self.record()).state in ("running", "paused"):
+            await asyncio.to_thread(stop, self.lab, self.id)
+        return True
+
+    async def cleanup(self) -> None:
+        """Saves the state, ends the work of this program, and closes what it opened; the agent stays as it is."""
+        if self._id is not None:
+            await self.save_state()
+        await self._rest()
+        if self._owns_lab and self._lab is not None:
+            await asyncio.to_thread(self._lab.close)
+            self._lab, self._owns_lab = None, False
+        self._id, self.context_server = None, None
+
+    async def _rest(self) -> None:
+        task, self._serving = self._serving, None
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def record(self) -> Agent:
+        """Returns the agent as it is recorded now."""
+        return await asyncio.to_thread(Agents(self.lab).get, self.id)
+
+    async def health_check(self) -> dict[str, object]:
+        """Returns what goes on: state, whether a process works on it, what waits, and the newest error."""
+        present = await self.record()
+        inbox = await asyncio.to_thread(Agents(self.lab).pending, self.id)
+        is_here = self._serving is not None and not self._serving.done()
+        is_working = await asyncio.to_thread(is_busy, self.lab, self.id)
+        served = is_here or is_working or await asyncio.to_thread(is_served, self.lab)
+        healthy = present.state != "error" and (present.state != "running" or served or not inbox)
+        return {"agent_id": self.agent_id, "id": self.id, "state": present.state, "reason": present.reason,
+                "healthy": healthy, "served": served, "working": is_working, "inbox": len(inbox),
+                "counters": present.counters}  # fmt: skip
+
+    # events and messages
+
+    async def subscribe(self, event_type: str, handler: EventHandler | None = None) -> bool:
+        """Lets events of a type go to the agent's inbox, durably; `handler` is called with each in this program."""
+        await self.initialize()
+        if handler is not None:
+            self._handlers.setdefault(event_type, []).append(handler)
+        await asyncio.to_thread(self._subscribe, event_type)
+        return True
+
+    def _subscribe(self, event_type: str) -> None:
+        agents = Agents(self.lab)
+        with self.lab.transaction():
+            present = agents.get(self.id)
+            if event_type not in present.subscriptions:
+                agents.change(self.id, subscriptions=[*present.subscriptions, event_type])
+
+    async def handle_event(self, event: Mapping[str, object]) -> dict[str, object]:
+        """Handles an event: records it, calls the handlers of its type, and asks the model where there is one.
+
+        Args:
+            event: `{type, data, id}`; two events of one id are one.
+
+        Returns:
+            `{event_id, type, status, results, answer}`; `results` are those of the handlers.
+
+        Raises:
+            PerpetualError: where the model failed. What a handler raises goes through; the event stays in the inbox.
+        """
+        await self.initialize()
+        kind = str(event.get("type") or "message")
+        key = None if event.get("id") is None else f"event/{event['id']}"
+        present = await self.record()
+        posted = await asyncio.to_thread(lambda: Agents(self.lab).post(
+            self.id, _text_of(event), type=kind, data=_jsonable(event), key=key))  # fmt: skip
+        if posted["state"] in OVER:
+            return _handled(posted, [])
+        if present.state == "running" and self.model:
+            return _handled(*await self._worked(posted.id))
+        results = await self._handle(event)
+        done = await asyncio.to_thread(lambda: Agents(self.lab).close_message(
+            posted.id, "done", attempts=posted["attempts"] + 1, answer=None))  # fmt: skip
+        return _handled(done, results)
+
+    async def _handle(self, event: Mapping[str, object]) -> list[object]:
+        """Calls the handlers of an event, and keeps it as the last one."""
+        results = [await _value(handler(event)) for handler in self._handlers.get(str(event.get("type")), ())]
+        self.state["last_event"] = _jsonable(event)
+        await self.save_state()
+        await asyncio.to_thread(lambda: Agents(self.lab).count_up(self.id, wakes=1, messages=1))
+        return results
+
+    async def _worked(self, id: str) -> tuple[Record, list[object]]:
+        """Answers a message in this program, and returns it with the results of the handlers."""
+        agents = Agents(self.lab)
+        message = await asyncio.to_thread(agents.message, id)
+        results = (
+            await self._handle(cast("Mapping[str, object]", message["data"])) if message["type"] != "message" else []
+        )
+        while message["state"] not in (*OVER, "waiting"):
+            await Worker(self.lab, self.id, own_tools=self._own_tools(), backend=self._backend).work(
+                until=id, timeout_s=None
+            )
+            message = await asyncio.to_thread(agents.message, id)
+            if (await self.record()).state != "running":
+                break
+        await self.save_state()
+        problem = failure_of(message)
+        if problem is not None:
+            raise problem
+        return message, results
+
+    async def message(self, text: str, *, key: str | None = None, say: Say | None = None) -> str:
+        """Sends a message and returns the answer of the model. Raises PerpetualError where it failed."""
+        await self._require_running()
+        posted = await asyncio.to_thread(lambda: Agents(self.lab).post(self.id, text, key=key))
+        message, _ = await self._worked(posted.id)
+        return str(message["answer"] or "")
+
+    async def _require_running(self) -> None:
+        await self.initialize()
+        if (await self.record()).state == "created":
+            await asyncio.to_thread(start, self.lab, self.id)
+
+    async def _serve(self) -> None:
+        """Answers the inbox while this program lives; sleeps until something comes."""
+        agents = Agents(self.lab)
+        while True:
+            seen = await asyncio.to_thread(self.lab.feed.last)
+            for message in await asyncio.to_thread(agents.pending, self.id):
+                if message["state"] == "waiting" or message["due"]:
+                    continue
+                try:
+                    await self._serve_one(message)
+                except PerpetualError as problem:
+                    self.logger.warning("%s: %s", message.id, problem)
+            while await asyncio.to_thread(self.lab.feed.last) <= seen:
+                await asyncio.to_thread(partial(self.lab.feed.wait, seen, timeout_s=_LOOK_S))
+
+    async def _serve_one(self, message: Record) -> None:
+        if (await self.record()).state != "running":
+            return
+        if self.model:
+            await self._worked(message.id)
+        elif message["type"] != "message":
+            event = cast("Mapping[str, object]", message["data"])
+            await self._handle(event or {"type": message["type"], "data": message["text"]})
+            await asyncio.to_thread(lambda: Agents(self.lab).close_message(message.id, "done", answer=None))
+
+    def _own_tools(self) -> dict[str, Bound]:
+        """Returns the functions and the `@tool` methods of this object as tools."""
+        methods = [getattr(self, name) for name in dir(type(self)) if getattr(getattr(type(self), name), TOOL, False)]
+        return {one.spec.name: one for one in map(FunctionTool, [*self._functions, *methods])}
+
+    async def act(self, action: str | Mapping[str, object]) -> object:
+        """Acts: a text is a task for the model, whose answer is returned; a mapping calls a tool.
+
+        Args:
+            action: a task, or `{tool, args}`; `type` may stand for `tool`.
+
+        Raises:
+            UsageError: for a mapping that names no tool of the agent.
+            ModelUnavailable: for a task without a model.
+        """
+        if isinstance(action, str):
+            return await self.message(action)
+        await self.initialize()
+        name = str(action.get("tool") or action.get("type") or "")
+        tools = self._own_tools()
+        if name not in tools:
+            raise UsageError(f"{self.agent_id} has no tool {name!r}", hint=f"there is: {', '.join(tools) or 'none'}",
+                             code="unknown_tool")  # fmt: skip
+        given = action.get("args") or {}
+        if not isinstance(given, Mapping):
+            raise UsageError(f"the arguments of {name} are a {type(given).__name__}, not a mapping")
+        number = self._asked[f"act {name}"] = self._asked[f"act {name}"] + 1
+        context = ToolContext(self.lab, await self.record(), f"{self.id}/act/{self.session}/{name}/{number}")
+        return await tools[name].call(given, context)
+
+    async def ask(
+        self, text: str, *, returns: Any = str, name: str = "ask", arguments: Mapping[str, object] | None = None
+    ) -> object:
+        """Asks the model and returns an answer of a type; the same question in the same session is answered once.
+
+        Args:
+            text: the prompt.
+            returns: the type of the answer; `str` is the text as it is.
+            name, arguments: of the method that asks; with them a call is known again.
+
+        Raises:
+            PerpetualError: where there is no model, or its answers do not fit the type.
+        """
+        from pydantic import TypeAdapter, ValidationError
+
+        await self._require_running()
+        form = json.dumps([name, text, _jsonable(arguments or {})], ensure_ascii=False, sort_keys=True, default=str)
+        digest = sha256(form.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+        number = self._asked[digest] = self._asked[digest] + 1
+        key = f"prompt/{self.session}/{name}/{digest}/{number}"
+        if returns is str:
+            return await self._asked_once(text, key, None)
+        adapter: TypeAdapter[object] = TypeAdapter(returns)
+        schema = adapter.json_schema()
+        said = text
+        for place in range(_MENDS + 1):
+            found = await self._asked_once(said, f"{key}/{place}", schema)
+            try:
+                return adapter.validate_json(_json_in(found))
+            except ValidationError as problem:
+                words = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problem.errors()[:5])
+                said = f"Your answer does not fit: {words}. Answer again with JSON of this schema: {json.dumps(schema)}"
+        raise PerpetualError(f"{name}: the model gave {_MENDS + 1} answers that do not fit: {words}"[:1000],
+                             hint="another model, or a simpler type", code="answer_unfit")  # fmt: skip
+
+    async def _asked_once(self, text: str, key: str, schema: Mapping[str, object] | None) -> str:
+        data = {} if schema is None else {"output": dict(schema)}
+        posted = await asyncio.to_thread(lambda: Agents(self.lab).post(
+            self.id, text, sender="program", key=key, data=data))  # fmt: skip
+        if posted["state"] == "failed":  # in an earlier process; it is asked anew
+            posted = await asyncio.to_thread(lambda: Agents(self.lab).post(
+                self.id, text, sender="program", key=f"{key}/{posted.id}", data=data))  # fmt: skip
+        message, _ = await self._worked(posted.id)
+        if message["state"] != "done":
+            why = (message["error"] or {}).get("message", message["state"])
+            raise Conflict(f"{self.agent_id} does not answer now: {why}", hint=f"perpetual agent show {self.id}",
+                           code="not_answered")  # fmt: skip
+        return str(message["answer"] or "")
+
+    # goals and purpose
+
+    async def add_goal(self, goal: str, *, status: str = "open", progress: float = 0.0) -> str:
+        """Adds a goal; returns its id."""
+        await self.initialize()
+        return (await asyncio.to_thread(lambda: Agents(self.lab).add_goal(
+            self.id, goal, status=status, progress=progress)))["id"]  # fmt: skip
+
+    async def get_goals(self) -> list[Goal]:
+        """Returns the goals, oldest first."""
+        return [*(await self.record()).goals]
+
+    async def update_goal(
+        self, goal_id: str, *, status: str | None = None, progress: float | None = None, text: str | None = None
+    ) -> Goal:
+        """Changes a goal and returns it. Raises NotFound, UsageError."""
+        return await asyncio.to_thread(lambda: Agents(self.lab).update_goal(
+            self.id, goal_id, status=status, progress=progress, text=text))  # fmt: skip
+
+    async def evaluate_purpose_alignment(self, action: object) -> Alignment:
+        """Returns how far an action serves the purpose, from 0 to 1, with `reasons` and `method`.
+
+        The model judges where the agent has one; without one the measure is lexical and says so.
+        """
+        await self.initialize()
+        if not self.model:
+            return alignment.by_words(await self.record(), action)
+        found = cast("alignment.Judgement", await self.ask(
+            alignment.question(action), returns=alignment.Judgement, name="alignment"))  # fmt: skip
+        return Alignment(found["score"], [*found["reasons"]], "model")
+
+    async def make_purpose_driven_decision(self, context: object) -> Decision:
+        """Returns the option of a context that serves the purpose most, with its alignment and the reasons.
+
+        Args:
+            context: a list of options, or a mapping that has them under `options`. A mapping without options is itself
+                the one option.
+        """
+        options = alignment.options_of(context) or ([context] if context else [])
+        return alignment.decide(options, [await self.evaluate_purpose_alignment(option) for option in options])
+
+    async def get_purpose_status(self) -> dict[str, object]:
+        """Returns purpose, scope, criteria, goals and how many are done."""
+        present = await self.record()
+        done = sum(goal["status"] == "done" for goal in present.goals)
+        return {"purpose": present.purpose, "scope": present.scope, "success_criteria": [*present.criteria],
+                "goals": [*present.goals], "goals_done": done, "goals_total": len(present.goals)}  # fmt: skip
+
+    # state
+
+    async def get_state(self, key: str | None = None, default: object = None) -> Any:
+        """Returns a value of the agent's own state, or all of it."""
+        return dict(self.state) if key is None else self.state.get(key, default)
+
+    async def update_state(self, key: str, value: object) -> None:
+        """Changes a value of the agent's own state; durable before it returns."""
+        self.state[key] = value
+        await self.save_state()
+
+    async def save_state(self) -> bool:
+        """Saves the agent's own state and its typed fields; durable before it returns.
+
+        Raises:
+            UsageError: for a value that is no JSON or not of its type, and for one that holds a secret.
+        """
+        if self.context_server is None:
+            raise Conflict(f"{self.agent_id} is not initialized", hint="await agent.initialize()",
+                           code="not_initialized")  # fmt: skip
+        fields: dict[str, object] = {}
+        for typed in self._typed:
+            fields |= typed.dump(self)
+        document = {_STATE: _checked_state(self.state), _FIELDS: fields}
+        form = json.dumps(document, sort_keys=True)
+        if form != self._saved:
+            await self.context_server.save_state(document)
+            self._saved = form
+        return True
+
+    async def load_state(self) -> dict[str, Any]:
+        """Loads what was saved last: sets the typed fields, and returns the agent's own state."""
+        if self.context_server is None:
+            await self.initialize()
+        assert self.context_server is not None
+        found = await self.context_server.load_state()
+        state = found.get(_STATE, {})
+        fields = found.get(_FIELDS, {})
+        for typed in self._typed:
+            typed.load(self, cast("Mapping[str, object]", fields))
+        self.state = dict(cast("Mapping[str, Any]", state))
+        return self.state
+
+
+class PurposeDrivenAgent(PerpetualAgent):
+    """An agent with a purpose. Raises UsageError without one."""
+
+    def __init__(self, agent_id: str, purpose: str = "", adapter_name: str | None = None, **options: Any) -> None:
+        if not purpose.strip():
+            purpose = self.default_purpose
+        if not purpose.strip():
+            raise UsageError(f"{agent_id} has no purpose", hint="purpose='...'")
+        super().__init__(agent_id, adapter_name, purpose=purpose, **options)
+
+    default_purpose: ClassVar[str] = ""
+
+
+class GenericPurposeDrivenAgent(PurposeDrivenAgent):
+    """A purpose-driven agent without anything of its own."""
+
+
+class LeadershipAgent(PurposeDrivenAgent):
+    """You lead a team: you weigh options by what they bring to the purpose, decide, and say why."""
+
+    default_purpose: ClassVar[str] = "Lead: weigh options by what they bring, decide, and say why."
+
+    async def make_decision(self, context: object, stakeholders: Sequence[PerpetualAgent] = ()) -> Decision:
+        """Returns the option that serves the purposes most: its own, and those of the stakeholders, each as much.
+
+        Args:
+            context: the options, as `make_purpose_driven_decision` takes them.
+            stakeholders: agents that are asked for their alignment with each option.
+        """
+        options = alignment.options_of(context) or ([context] if context else [])
+        asked = [self, *stakeholders]
+        means: list[Alignment] = []
+        for option in options:
+            found = [await one.evaluate_purpose_alignment(option) for one in asked]
+            methods = {one.method for one in found}
+            reasons = [f"{agent.agent_id}: {one:.2f}; {one.reasons[0] if one.reasons else 'no reason given'}"
+                       for agent, one in zip(asked, found, strict=True)]  # fmt: skip
+            means.append(Alignment(sum(found) / len(found), reasons, "model" if methods == {"model"} else "lexical"))
+        return alignment.decide(options, means)
+
+
+def _docstring_of(cls: type) -> str:
+    """Returns the docstring of a class of a program; those of this module are documentation."""
+    text = cls.__doc__ if cls.__module__ != __name__ or cls is LeadershipAgent else None
+    return inspect.cleandoc(text or "")
+
+
+def _name_of(cls: type) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _differs(known: Agent, given: Changes) -> bool:
+    return any(_plain(getattr(known, name)) != _plain(value) for name, value in given.items())
+
+
+def _plain(value: object) -> object:
+    return [*value] if isinstance(value, tuple | list) else value
+
+
+def _text_of(event: Mapping[str, object]) -> str:
+    data = event.get("data")
+    return data if isinstance(data, str) else ""
+
+
+def _jsonable(value: Mapping[str, object]) -> dict[str, object]:
+    """Returns a mapping as JSON has it. Raises UsageError for what JSON cannot carry."""
+    from pydantic_core import to_jsonable_python
+
+    try:
+        return cast("dict[str, object]", to_jsonable_python(dict(value)))
+    except ValueError as problem:
+        raise UsageError(f"the event is no JSON: {problem}", code="not_persistable") from problem
+
+
+def _checked_state(state: Mapping[str, object]) -> dict[str, object]:
+    """Returns an agent's own state as JSON has it. Raises UsageError, naming the key, for what it cannot carry."""
+    found: dict[str, object] = {}
+    for key, value in state.items():
+        if not isinstance(key, str):
+            raise UsageError(f"the state has the key {key!r}, which is no text", code="not_persistable")
+        try:
+            plain = json.loads(json.dumps(value, allow_nan=False))
+        except (TypeError, ValueError) as problem:
+            raise UsageError(f"the state's {key!r} cannot be persisted: {problem}", hint="a typed field carries more",
+                             code="not_persistable") from problem  # fmt: skip
+        found[key] = plain
+    return found
+
+
+def _handled(message: Record, results: list[object]) -> dict[str, object]:
+    return {"event_id": message.id, "type": message["type"], "status": message["state"], "results": results,
+            "answer": message["answer"]}  # fmt: skip
+
+
+async def _value(found: object) -> object:
+    return await cast("Awaitable[object]", found) if inspect.isawaitable(found) else found
+
+
+def _json_in(text: str) -> str:
+    """Returns the JSON of an answer, without the fence that models like to put around it."""
+    stripped = text.strip()
+    if stripped.startswith("```"):
+        stripped = stripped.partition("\n")[2].rpartition("```")[0]
+    return stripped
