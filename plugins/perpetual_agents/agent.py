@@ -32,7 +32,8 @@ from perpetual_agents.context_server import ContextServer, StateKeeper
 from perpetual_agents.data import Agent, Goal
 from perpetual_agents.decorators import TOOL
 from perpetual_agents.operations import OVER, failure_of, is_served, pause, resume, start, stop
-from perpetual_agents.serving import Worker, is_busy
+from perpetual_agents.plain_types import plain_type
+from perpetual_agents.serving import Worker, busy, is_busy
 from perpetual_agents.tools import Bound, FunctionTool, ToolContext
 from perpetual_agents.typed_state import TypedState
 
@@ -265,17 +266,11 @@ class PerpetualAgent:
         await self.initialize()
         kind = str(event.get("type") or "message")
         key = None if event.get("id") is None else f"event/{event['id']}"
-        present = await self.record()
         posted = await asyncio.to_thread(lambda: Agents(self.lab).post(
             self.id, _text_of(event), type=kind, data=_jsonable(event), key=key))  # fmt: skip
         if posted["state"] in OVER:
             return _handled(posted, [])
-        if present.state == "running" and self.model:
-            return _handled(*await self._worked(posted.id))
-        results = await self._handle(event)
-        done = await asyncio.to_thread(lambda: Agents(self.lab).close_message(
-            posted.id, "done", attempts=posted["attempts"] + 1, answer=None))  # fmt: skip
-        return _handled(done, results)
+        return _handled(*await self._worked(posted.id))
 
     async def _handle(self, event: Mapping[str, object]) -> list[object]:
         """Calls the handlers of an event, and keeps it as the last one."""
@@ -286,19 +281,24 @@ class PerpetualAgent:
         return results
 
     async def _worked(self, id: str) -> tuple[Record, list[object]]:
-        """Answers a message in this program, and returns it with the results of the handlers."""
-        agents = Agents(self.lab)
-        message = await asyncio.to_thread(agents.message, id)
-        results = (
-            await self._handle(cast("Mapping[str, object]", message["data"])) if message["type"] != "message" else []
-        )
-        while message["state"] not in (*OVER, "waiting"):
+        """Works on a message in this program, and returns it with the results of the handlers.
+
+        The handlers of an event are called while the agent's lock is held, and once: what was handled is recorded.
+        """
+        agents, results = Agents(self.lab), list[object]()
+        async with busy(self.lab, self.id, timeout_s=None):
+            message = await asyncio.to_thread(agents.message, id)
+            if message["state"] not in OVER and message["type"] != "message" and not message["handled"]:
+                event = cast("Mapping[str, object]", message["data"])
+                results = await self._handle(event or {"type": message["type"], "data": message["text"]})
+                fields = {} if self.model else {"answer": None, "attempts": message["attempts"] + 1}
+                state = message["state"] if self.model else "done"
+                message = await asyncio.to_thread(partial(agents.close_message, id, state, handled=True, **fields))
+        while message["state"] not in (*OVER, "waiting") and (await self.record()).state == "running":
             await Worker(self.lab, self.id, own_tools=self._own_tools(), backend=self._backend).work(
                 until=id, timeout_s=None
             )
             message = await asyncio.to_thread(agents.message, id)
-            if (await self.record()).state != "running":
-                break
         await self.save_state()
         problem = failure_of(message)
         if problem is not None:
@@ -335,12 +335,8 @@ class PerpetualAgent:
     async def _serve_one(self, message: Record) -> None:
         if (await self.record()).state != "running":
             return
-        if self.model:
+        if self.model or message["type"] != "message":
             await self._worked(message.id)
-        elif message["type"] != "message":
-            event = cast("Mapping[str, object]", message["data"])
-            await self._handle(event or {"type": message["type"], "data": message["text"]})
-            await asyncio.to_thread(lambda: Agents(self.lab).close_message(message.id, "done", answer=None))
 
     def _own_tools(self) -> dict[str, Bound]:
         """Returns the functions and the `@tool` methods of this object as tools."""
@@ -394,7 +390,7 @@ class PerpetualAgent:
         key = f"prompt/{self.session}/{name}/{digest}/{number}"
         if returns is str:
             return await self._asked_once(text, key, None)
-        adapter: TypeAdapter[object] = TypeAdapter(returns)
+        adapter: TypeAdapter[object] = TypeAdapter(plain_type(returns))
         schema = adapter.json_schema()
         said = text
         for place in range(_MENDS + 1):

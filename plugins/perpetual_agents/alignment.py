@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal
+
+from perpetual.documents import TypedDict
 
 if TYPE_CHECKING:
     from perpetual_agents.data import Agent
@@ -65,11 +67,12 @@ class Decision(TypedDict):
     scores: list[float]
 
 
-def words_of(value: object) -> dict[str, None]:
-    """Returns the words of a text or of what JSON holds, in lower case and without endings, in their order."""
+def words_of(value: object) -> dict[str, str]:
+    """Returns the words of a text or of what JSON holds, in their order, by their form without endings."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     found = (word.casefold() for word in _WORD.findall(text[:_MOST_CHARACTERS]))
-    return dict.fromkeys(_stem(word) for word in found if len(word) >= _SHORTEST and word not in _COMMON)
+    kept = [word for word in found if len(word) >= _SHORTEST and word not in _COMMON]
+    return {_stem(word): word for word in reversed(kept)}
 
 
 def _stem(word: str) -> str:
@@ -89,9 +92,9 @@ def by_words(agent: Agent, action: object) -> Alignment:
         return Alignment(0.0, ["the agent has no purpose to hold the action against"], "lexical")
     if not said:
         return Alignment(0.0, ["the action has no words to compare"], "lexical")
-    shared = [word for word in said if word in purpose]
+    shared = [word for word in said if word in purpose][::-1]
     score = sum(map(_weight, shared)) / sum(map(_weight, said))
-    named = ", ".join(shared[:8]) or "none"
+    named = ", ".join(said[word] for word in shared[:8]) or "none"
     reasons = [f"{len(shared)} of the action's {len(said)} words are words of the purpose: {named}",
                "this compares words and not meaning; a model judges better"]  # fmt: skip
     return Alignment(score, reasons, "lexical")

@@ -29,7 +29,7 @@ SETTINGS: dict[str, tuple[float, float, float]] = {
     "window": (200, 2, 100_000),  # messages that a model is shown at most
     "checkpoint_every": (20, 0, 1_000_000),  # steps between two checkpoints; 0 takes none by itself
     "keep_checkpoints": (10, 1, 10_000),  # of those that were taken by themselves
-    "timeout_s": (120, 0.1, 3_600),  # seconds of a request to a model, and of a call of a tool
+    "timeout_s": (120.0, 0.1, 3_600),  # seconds of a request to a model, and of a call of a tool
     "loop_after": (3, 2, 100),  # calls of a tool that fail alike in a row before the agent is paused
 }
 _NAME = re.compile(r"\A[A-Za-z0-9][\w.@-]*\Z", re.ASCII)

@@ -61,6 +61,7 @@ _MESSAGE = {
     "queue": Field("str", "The agent while it is not over."),
     "open": Field("str", "yes while it is not over."),
     "dedup": Field("str", "The agent and the key by which it is taken once."),
+    "handled": Field("bool", "Whether a program's handlers were called with it."),
     "answer": Field("str", "What the agent answered."),
     "error": Field("dict", "Why it failed: {code, message, hint}."),
     "due": Field("str", "When it is due, UTC; null is at once."),

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Protocol, cast, get_type_hints
 
 from perpetual.api import PerpetualError, UsageError, unknown
 from perpetual_agents.model import ToolSpec
+from perpetual_agents.plain_types import plain_type
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -164,7 +165,7 @@ def _without_context(function: Callable[..., object]) -> tuple[str | None, Calla
             continue
         if hint is inspect.Parameter.empty:
             hint = typing.Any
-        kept.append(parameter.replace(annotation=hint))
+        kept.append(parameter.replace(annotation=plain_type(hint)))
 
     def visible(*args: object, **kwargs: object) -> ArgsKwargs:
         return ArgsKwargs(args, kwargs)

@@ -9,6 +9,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, get_origin, get_type_hints
 
 from perpetual.api import UsageError
+from perpetual_agents.plain_types import plain_type
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -109,7 +110,7 @@ def _adapter(cls: type, name: str, hint: Any) -> TypeAdapter[object]:
     if hint in _UNKNOWN or get_origin(hint) is typing.get_origin(typing.Callable[[], None]):
         raise UnpersistableState(f"{cls.__name__}.{name} is {hint!r}, which JSON cannot carry: state a plain type")
     try:
-        adapter: TypeAdapter[object] = TypeAdapter(hint)
+        adapter: TypeAdapter[object] = TypeAdapter(plain_type(hint))
         adapter.json_schema(mode="serialization")
         adapter.json_schema(mode="validation")
     except (PydanticUserError, TypeError) as problem:
