@@ -77,6 +77,29 @@ _CHECKPOINT = {
     "after": Field("int", "The last step that belongs to it.", required=True),
     "snapshot": Field("dict", "The agent as it was, without its history; null once it is pruned.", verbatim=True),
 }
+_MEMORY = {
+    "scope": Field("str", "The id of the agent whose it is, shared, or shared:NAME.", required=True),
+    "key": Field("str", "What the entry is called in its scope.", required=True),
+    "place": Field("str", "Scope and key, which all versions of an entry share.", required=True),
+    "value": Field("any", "Text or other JSON; null of a version that says that the entry is gone."),
+    "status": Field("str", "active, quarantined, released, rejected, deleted or pruned.", required=True),
+    "version": Field("int", "The version's number among those of its entry, from 1.", required=True),
+    "author": Field("str", "Who wrote the value.", required=True),
+    "agent": Field("str", "The agent in whose turn it was written.", references="agent"),
+    "message": Field("str", "The message that this turn answered.", references="message"),
+    "step": Field("str", "The key of the step that wrote it; the same is taken once."),
+    "why": Field("str", "Why it was deleted, pruned or released."),
+    "sources": Field("list", "Versions, or steps of the journal, that it was made of.", required=True),
+    "batch": Field("str", "The consolidation that made or pruned it."),
+    "into": Field("str", "The key of the entry that stands for one that was pruned."),
+    "verdict": Field("dict", "What the gates said: {outcome, category, findings}."),
+    "released_by": Field("str", "The person who let agents see it."),
+    "current": Field("str", "The place while it is the newest accepted version."),
+    "shown": Field("str", "The place while it is the version that agents see."),
+    "listed": Field("str", "The scope while it is the newest accepted version."),
+    "exposed": Field("str", "The scope while it is the version that agents see."),
+}
+_MEMORY_INDEXES = ("scope", "place", "current", "shown", "listed", "exposed", "step", "batch", "status")
 _AGENT_INDEXES = ("name", "state", "hypothesis", "listed", "key")
 
 KINDS: tuple[RecordKind | EventKind, ...] = (
@@ -86,6 +109,8 @@ KINDS: tuple[RecordKind | EventKind, ...] = (
     RecordKind("step", _STEP, ledger=True, indexes=("branch", "turn")),
     RecordKind("message", _MESSAGE, indexes=("agent", "queue", "open", "dedup"), prefix="m"),
     RecordKind("checkpoint", _CHECKPOINT, indexes=("live",), prefix="k"),
+    RecordKind("memory", _MEMORY, indexes=_MEMORY_INDEXES, prefix="y"),
+    EventKind("remembered", "subject: the scope; payload: memory, key, status"),
     EventKind("created", "subject: the agent; payload: name, parent"),
     EventKind("moved", "subject: the agent; payload: from, to, reason"),
     EventKind("posted", "subject: the agent; payload: message, type"),

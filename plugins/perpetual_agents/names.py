@@ -11,9 +11,11 @@ __all__ = [
     "COUNTERS",
     "CREATED",
     "DELETED",
+    "MEMORY",
     "MESSAGE",
     "MOVED",
     "POSTED",
+    "REMEMBERED",
     "RESTORED",
     "SERVICE",
     "STEP",
@@ -24,5 +26,6 @@ STEP, MESSAGE, CHECKPOINT = "agents.step", "agents.message", "agents.checkpoint"
 CREATED, MOVED, POSTED, ANSWERED, RESTORED, DELETED = (
     "agents.created", "agents.moved", "agents.posted", "agents.answered", "agents.restored", "agents.deleted",
 )  # fmt: skip
+MEMORY, REMEMBERED = "agents.memory", "agents.remembered"
 SERVICE = "agents"
 COUNTERS = ("turns", "messages", "model_calls", "tool_calls", "errors", "checkpoints", "wakes")
