@@ -61,13 +61,17 @@ def searches(lab: Lab, query: str) -> str:
     with index_of(lab).of(lab) as connection:
         pass
     bare = "SELECT rowid, key, text FROM words WHERE words MATCH ? ORDER BY rank LIMIT 10"
-    found = interleaved_ms({
-        "bare": lambda: connection.execute(bare, (match,)).fetchall(),
-        "ours": lambda: memory.search(query, ["bench"], k=10),
-    })  # fmt: skip
+    with Lab.open(lab.root, actor="agent:bench", registry=lab.registry) as acts:
+        agents = AgentMemory(acts)
+        found = interleaved_ms({
+            "bare": lambda: connection.execute(bare, (match,)).fetchall(),
+            "ours": lambda: memory.search(query, ["bench"], k=10),
+            "gated": lambda: agents.search(query, ["bench"], k=10),
+        })  # fmt: skip
     return (
         f"search {query!r}: bare FTS5 {found['bare']:.3f} ms, memory {found['ours']:.3f} ms "
-        f"({found['ours'] / found['bare']:.2f}x, goal {SEARCH_GOAL:g}x)"
+        f"({found['ours'] / found['bare']:.2f}x, goal {SEARCH_GOAL:g}x); by an agent {found['gated']:.3f} ms, "
+        "with the gates asked about the hits together"
     )
 
 

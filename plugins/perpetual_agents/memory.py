@@ -15,9 +15,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias, TypedDict, Unpack
 
-from perpetual.api import Conflict, Listing, NotFound, NotPermitted, PerpetualError, Refused, UsageError, unknown
+from perpetual.api import (
+    Conflict,
+    Listing,
+    NotFound,
+    NotPermitted,
+    PerpetualError,
+    Refused,
+    TextProvenance,
+    UsageError,
+    unknown,
+)
 from perpetual.toolkit.agents import mark
 from perpetual_agents.agents import Agents
 from perpetual_agents.data import check_text
@@ -58,6 +68,21 @@ _PATH = "agents/memory.md"  # what the gates are given as the text's place
 _WITHHELD = "(withheld: it holds a secret)"
 _READ_TOGETHER = 15  # of the newest entries that a new one is read with, for attacks in pieces
 _RESEMBLING = 20  # entries that a new one is compared with
+
+
+class _Origin(TypedDict, total=False):
+    """Where a version comes from."""
+
+    author: str
+    agent: str | None
+    message: str | None
+    step: str | None
+    sources: Sequence[str]
+    batch: str | None
+    into: str
+    why: str | None
+    verdict: dict[str, object] | None
+    released_by: str | None
 
 
 def reads_as_agent(lab: Lab) -> bool:
@@ -145,10 +170,8 @@ class AgentMemory:
         said = self._scan(key, value)
         status, clean = _STATUS_OF[said["outcome"]], value
         if said["blocked"]:
-            clean = _redacted(value, self.lab.part("redactor").text)
-            again = self._scan(key, clean)
-            if again["category"] == "secret_leak" or any(one["rule"] not in {it["rule"] for it in said["findings"]}
-                                                         for one in again["findings"]):  # fmt: skip
+            clean = _redacted(value, self._without_secrets)
+            if status != "rejected" and self._scan(key, clean)["blocked"]:
                 clean = _WITHHELD
         verdict: MemoryVerdict = {"outcome": said["outcome"], "category": said["category"],
                                   "findings": [{"rule": it["rule"], "span": it["span"], "excerpt": it["excerpt"]}
@@ -156,6 +179,16 @@ class AgentMemory:
         if status == "active" and self._completes_an_attack(scope, key, clean):
             verdict, status = {**verdict, "outcome": "quarantine", "category": "spread"}, "quarantined"
         return verdict, clean, status
+
+    def _without_secrets(self, text: str) -> str:
+        """Returns a text as each gate and the redactor leave it; nothing of it where a gate fails."""
+        for _, gate in self.lab.parts("gate"):
+            try:
+                found = gate.scan(text, TextProvenance(_PATH, "note", self.lab.actor))
+                text = gate.redact(text, found)
+            except Exception:  # noqa: BLE001 - what a failed gate would have taken out is not known
+                return _WITHHELD
+        return str(self.lab.part("redactor").text(text))
 
     def _scan(self, key: str, value: object) -> VerdictDocument:
         return self.lab.memory.scan(f"{key}\n{text_of(value)}", path=_PATH)
@@ -189,7 +222,9 @@ class AgentMemory:
             return
         place = _place(scope, key)
         if any(not _by_agent(row) for row in (*self._rows.find(current=place), *self._rows.find(shown=place))):
-            raise NotPermitted(f"a person wrote the entry {key!r}", hint="write under another key", code="persons_entry")
+            raise NotPermitted(
+                f"a person wrote the entry {key!r}", hint="write under another key", code="persons_entry"
+            )
 
     def _same(self, scope: str, key: str, value: object, status: MemoryStatus) -> Record | None:
         """Returns the newest version of an entry where it says the same already."""
@@ -198,7 +233,7 @@ class AgentMemory:
             return None
         return newest if newest["status"] in ("released", status) else None
 
-    def _add(self, scope: str, key: str, value: object, status: MemoryStatus, **fields: object) -> Record:
+    def _add(self, scope: str, key: str, value: object, status: MemoryStatus, **fields: Unpack[_Origin]) -> Record:
         """Adds a version and moves the marks of what persons and agents see; inside of a transaction."""
         place = _place(scope, key)
         is_open, is_gone, is_seen = status in _OPEN, status in _GONE, status != "rejected"
@@ -208,12 +243,14 @@ class AgentMemory:
         if is_open or is_gone:
             for row in self._rows.find(shown=place):
                 self._rows.update(row.id, shown=None, exposed=None)
-        made = self._rows.add(**{
-            "author": self.lab.actor, "sources": [], "scope": scope, "key": key, "place": place, "value": value,
-            "status": status, "version": self._rows.count(place=place) + 1,
-            "current": place if is_seen and not is_gone else None, "listed": scope if is_seen and not is_gone else None,
-            "shown": place if is_open else None, "exposed": scope if is_open else None, **fields,
-        })  # fmt: skip
+        is_current = is_seen and not is_gone
+        origin: _Origin = {"author": self.lab.actor, "sources": [], **fields}
+        made = self._rows.add(
+            scope=scope, key=key, place=place, value=value, status=status, version=self._rows.count(place=place) + 1,
+            current=place if is_current else None, listed=scope if is_current else None,
+            shown=place if is_open else None, exposed=scope if is_open else None,
+            **origin,
+        )  # fmt: skip
         self.lab.feed.emit(REMEMBERED, scope, {"memory": made.id, "key": key, "status": status})
         return made
 
@@ -250,7 +287,9 @@ class AgentMemory:
                 raise self._missing(home, key)
             if not all(map(_by_agent, rows)):
                 raise NotPermitted(f"a person wrote the entry {key!r}", hint="it is never pruned", code="persons_entry")
-            return _document(self._add(home, key, None, "pruned", into=into, batch=batch, why=f"merged into {into}"[:300]))
+            return _document(
+                self._add(home, key, None, "pruned", into=into, batch=batch, why=f"merged into {into}"[:300])
+            )
 
     def restore(self, scope: str, key: str) -> MemoryDocument:
         """Brings an entry back that was deleted or pruned, as its newest accepted version was.
@@ -278,8 +317,10 @@ class AgentMemory:
         """Writes the newest accepted version of an entry again, as its author's."""
         kept = [row for row in versions if row["status"] not in ("rejected", *_GONE)]
         old = kept[-1]
-        again = {name: old[name] for name in ("author", "agent", "message", "verdict", "released_by")}
-        return self._add(scope, key, old["value"], old["status"], sources=[old.id], **again)
+        again: _Origin = {"author": old["author"], "agent": old["agent"], "message": old["message"],
+                          "verdict": old["verdict"], "released_by": old["released_by"], "why": old["why"],
+                          "sources": [old.id]}  # fmt: skip
+        return self._add(scope, key, old["value"], old["status"], **again)
 
     def undo(self, batch: str) -> list[str]:
         """Takes a consolidation back: brings back what it pruned, and takes away what it made; returns the keys.
@@ -389,9 +430,7 @@ class AgentMemory:
             page = self._rows.list(limit=limit, cursor=cursor, newest_first=True, scope=home, status=status)
         return Listing(tuple(map(_document, page.items)), page.next_cursor)
 
-    def history(
-        self, scope: str, key: str, *, limit: int = 100, cursor: str | None = None
-    ) -> Listing[MemoryDocument]:
+    def history(self, scope: str, key: str, *, limit: int = 100, cursor: str | None = None) -> Listing[MemoryDocument]:
         """Returns a page of the versions of an entry, newest first; agents see those that they may.
 
         Raises:
@@ -408,7 +447,7 @@ class AgentMemory:
 
     def search(
         self, query: str, scopes: Sequence[str], *, k: int = 10, said: bool = True
-    ) -> list[MemoryHitDocument]:
+    ) -> Sequence[MemoryHitDocument]:
         """Returns the entries that fit a query best, and what persons said to the agents among the scopes.
 
         BM25 ranks them, in the mean with the cosine of an embedder where one is installed. An agent finds what it may

@@ -114,7 +114,9 @@ class Index:
             except sqlite3.Error as problem:
                 self._close()
                 if "locked" in str(problem):
-                    raise TransientError("another process is building the index of memory", hint="try again") from problem
+                    raise TransientError(
+                        "another process is building the index of memory", hint="try again"
+                    ) from problem
                 if yielded:
                     _remove(self._path)
                 raise TransientError("the index of memory was damaged", hint="try again: it is built anew") from problem
@@ -144,7 +146,9 @@ class Index:
             except TransientError:
                 self._close()
                 raise
-        raise PerpetualError("Python's SQLite has no full-text search (FTS5)", hint="use a Python that was built with it")
+        raise PerpetualError(
+            "Python's SQLite has no full-text search (FTS5)", hint="use a Python that was built with it"
+        )
 
     def _close(self) -> None:
         if self._connection is not None and self._pid == os.getpid():

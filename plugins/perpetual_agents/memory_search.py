@@ -33,7 +33,9 @@ def found(lab: Lab, query: str, scopes: Sequence[str], *, k: int, said: bool) ->
         rows = search(connection, match, scopes, for_agents=for_agents, said=said, most=most + _SPARE * for_agents)
         if for_agents:
             rows = _harmless(lab, rows)
-        ranked = _by_vectors(connection, embedders[0], query, rows) if embedders and rows else [(one, None) for one in rows]
+        ranked = (
+            _by_vectors(connection, embedders[0], query, rows) if embedders and rows else [(one, None) for one in rows]
+        )
     return [_hit(one, cosine) for one, cosine in ranked[:k]]
 
 

@@ -32,10 +32,10 @@ _MIX, _MASK = 0x9E3779B97F4A7C15, 0x7FFFFFFFFFFFFFFF
 _MOST_WORDS = 32  # of a query
 _LONGEST_QUERY = 20_000  # characters that are looked at
 _SHORT = 3  # letters of a word that is matched as a whole
-_COMMON = frozenset(
-    "a an and are as at be but by can did do does for from has have how i if in is it its me my not of on or our so "
-    "than that the their them then there these they this to us was we were what when where which who why will with "
-    "would you your".split()
+_COMMON = re.compile(
+    "a|an|and|are|as|at|be|but|by|can|did|do|does|for|from|has|have|how|i|if|in|is|it|its|me|my|not|of|on|or|our|so|"
+    "than|that|the|their|them|then|there|these|they|this|to|us|was|we|were|what|when|where|which|who|why|will|with|"
+    "would|you|your"
 )
 
 
@@ -56,7 +56,9 @@ def check_key(key: object) -> str:
     if not isinstance(key, str) or not key.strip() or key != key.strip() or not key.isprintable():
         raise UsageError(f"{str(key)[:60]!r} cannot be a key", hint="one line of printable text")
     if len(key) > _LONGEST_KEY:
-        raise UsageError(f"the key is longer than {_LONGEST_KEY} characters", hint="a short name; the rest is its value")
+        raise UsageError(
+            f"the key is longer than {_LONGEST_KEY} characters", hint="a short name; the rest is its value"
+        )
     return key
 
 
@@ -73,7 +75,9 @@ def check_value(value: object) -> object:
         raise UsageError(f"the value is nested more than {DEEPEST} levels deep")
     size = len(copied.encode() if isinstance(copied, str) else json.dumps(copied, ensure_ascii=False).encode())
     if size > _LONGEST_VALUE:
-        raise UsageError(f"the value is longer than {_LONGEST_VALUE:,} bytes", hint="keep a file, and its path as value")
+        raise UsageError(
+            f"the value is longer than {_LONGEST_VALUE:,} bytes", hint="keep a file, and its path as value"
+        )
     return copied
 
 
@@ -117,7 +121,7 @@ def match_of(query: str) -> str:
         UsageError: for a query without a word.
     """
     said = [*dict.fromkeys(re.findall(r"\w+", query[:_LONGEST_QUERY].casefold()))]
-    words = ([word for word in said if word not in _COMMON] or said)[:_MOST_WORDS]
+    words = ([word for word in said if not _COMMON.fullmatch(word)] or said)[:_MOST_WORDS]
     if not words:
         raise UsageError("a search needs a word", hint='for example "warm-up"')
     return " OR ".join(f'"{word}"{" *" * (len(word) > _SHORT)}' for word in words)

@@ -56,10 +56,11 @@ def perpetual_agent_handlers() -> list[Provider]:
 
 @hookimpl(optionalhook=True)
 def perpetual_agent_tools() -> list[Provider]:
-    """Offers tools on the lab and on the agent's own goals."""
+    """Offers tools on the lab, on the agent's own goals and on its memory."""
     return [
         Provider("agent_tool", "lab", "perpetual_agents.lab_tools:build_lab", "reads the lab, and proposes"),
         Provider("agent_tool", "goals", "perpetual_agents.lab_tools:build_goals", "reads and changes its own goals"),
+        Provider("agent_tool", "memory", "perpetual_agents.memory_tools:build", "keeps and finds what is worth keeping"),
     ]
 
 
