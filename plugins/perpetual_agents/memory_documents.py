@@ -7,7 +7,7 @@ from perpetual.documents.memory import TextFinding
 
 __all__ = [
     "ConsolidatedDocument", "MemoryDeleted", "MemoryDocument", "MemoryHitDocument", "MemoryVerdict",
-    "MemoryWriteDocument", "SaidDocument",
+    "MemoryUndone", "MemoryWriteDocument",
 ]  # fmt: skip
 
 
@@ -72,14 +72,6 @@ class MemoryHitDocument(TypedDict):
     created_at: str
 
 
-class SaidDocument(TypedDict):
-    """Something that a person said to an agent."""
-
-    step: int
-    sender: str
-    text: str
-
-
 class MemoryDeleted(TypedDict):
     """An entry that was deleted; `version` is the version that says so."""
 
@@ -87,6 +79,13 @@ class MemoryDeleted(TypedDict):
     scope: str
     key: str
     version: int
+
+
+class MemoryUndone(TypedDict):
+    """A consolidation that was taken back; `keys` are the entries that are as they were."""
+
+    batch: str
+    keys: list[str]
 
 
 class ConsolidatedDocument(TypedDict):
