@@ -48,12 +48,15 @@ STEPS: dict[str, str] = {
     "adopt:laid": "files of runs that are about to be adopted lie ready",
     "adopt:written": "a batch of earlier work is in the record; its runs have no folders yet",
     "loop:stopped": "the record says why the loop stopped",
+    "agent:begun": "a step of an agent is recorded as begun; agent:begun:3 is the third of its turn",
+    "agent:effect": "it has had its effect, and nothing says so",
+    "agent:done": "its result is in the record",
 }
 
 _DIE_AT = os.environ.pop("PERPETUAL_DIE_AT", None)
 
 
-def step(name: str) -> None:
-    """Marks that the step `name`, a key of `STEPS`, was reached."""
-    if name == _DIE_AT:
+def step(name: str, number: int | None = None) -> None:
+    """Marks that the step `name`, a key of `STEPS`, was reached; by its number too where there are several."""
+    if _DIE_AT in (name, f"{name}:{number}"):
         os.kill(os.getpid(), signal.SIGKILL)

@@ -21,6 +21,7 @@ from perpetual.api import (
     printable,
 )
 from perpetual.toolkit.units import seconds_of
+from perpetual_agents.memory_command import memory
 
 if TYPE_CHECKING:
     from perpetual.api import Record
@@ -556,3 +557,6 @@ def import_(cli: CliContext, path: str, name: str | None) -> None:
     from perpetual_agents.bundle import read
 
     _show(cli, read(cli.lab, path, name=name))
+
+
+agent.add_command(memory)

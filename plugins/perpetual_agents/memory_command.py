@@ -78,7 +78,9 @@ def _parsed(text: str) -> object:
 
 
 def _written(made: MemoryWriteDocument) -> str:
-    lines = [f"{line(made['key'])}  {made['status']}  version {made['version']}" + "  unchanged" * (not made["changed"])]
+    lines = [
+        f"{line(made['key'])}  {made['status']}  version {made['version']}" + "  unchanged" * (not made["changed"])
+    ]
     if made["status"] == "quarantined":
         category = (made["verdict"] or {}).get("category") or "quarantine"
         lines.append(f"  {line(category)}: no agent is shown it until a person releases it")

@@ -60,7 +60,9 @@ def perpetual_agent_tools() -> list[Provider]:
     return [
         Provider("agent_tool", "lab", "perpetual_agents.lab_tools:build_lab", "reads the lab, and proposes"),
         Provider("agent_tool", "goals", "perpetual_agents.lab_tools:build_goals", "reads and changes its own goals"),
-        Provider("agent_tool", "memory", "perpetual_agents.memory_tools:build", "keeps and finds what is worth keeping"),
+        Provider(
+            "agent_tool", "memory", "perpetual_agents.memory_tools:build", "keeps and finds what is worth keeping"
+        ),
     ]
 
 

@@ -45,7 +45,7 @@ class Turn:
     - `journal`: of the agent's branch.
     - `tools`: what the model may call, by name.
     - `messages`: what this turn has added to the conversation so far.
-    - `key`: the idempotency key of the present step; `attempt`: from 1, how often it was begun.
+    - `key`: the idempotency key of the present step; `number`: which step of the turn it is; `attempt`: which try of it.
     - `facts`: figures that handlers add, shown with the answer; `cache`: messages that a handler keeps for the turn.
     """
 
@@ -62,7 +62,7 @@ class Turn:
         self.cache: dict[str, list[Message]] = {}
         self.counts = {"model_calls": 0, "tool_calls": 0}
         self.key, self.attempt, self.is_replayed = "", 1, False
-        self._handlers, self._number, self._check = handlers, 0, check
+        self._handlers, self.number, self._check = handlers, 0, check
         self._at_done: list[Callable[[], None]] = []
 
     async def run(self) -> Message:
@@ -97,8 +97,8 @@ class Turn:
     def _next_step(self) -> None:
         if self._check is not None:
             self._check()
-        self._number += 1
-        self.key, self.attempt, self.is_replayed = f"{self.journal.branch}/{self.id}/{self._number}", 1, False
+        self.number += 1
+        self.key, self.attempt, self.is_replayed = f"{self.journal.branch}/{self.id}/{self.number}", 1, False
         self._at_done = []
 
     async def _loop(self) -> Message:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, cast
 
+from perpetual.toolkit.crashpoints import step
 from perpetual_agents.handler import Handler
 from perpetual_agents.messages import Message, assistant, tool_result, user
 from perpetual_agents.model import ModelReply
@@ -44,9 +45,11 @@ class JournalHandler(Handler):
             turn.is_replayed = True
             return _reply(recorded)
         reply = await proceed(request)
+        step("agent:effect", turn.number)
         said = assistant(reply.text, reply.calls, model=reply.model or request.model, mock=reply.mock, raw=reply.raw)
         body = {"message": said, "tokens_in": reply.tokens_in, "tokens_out": reply.tokens_out, "usd": reply.usd}
         done = await turn.blocking(lambda: turn.complete(lambda: turn.journal.done(turn.id, "model", turn.key, body)))
+        step("agent:done", turn.number)
         return _reply(done)  # as it was recorded, so that a resumed turn reads the same
 
     async def tool(self, turn: Turn, call: Call, proceed: Callable[[Call], Awaitable[Message]]) -> Message:
@@ -58,28 +61,31 @@ class JournalHandler(Handler):
             turn.is_replayed = True
             return recorded.message or tool_result(call, "")
         message = await proceed(call)
+        step("agent:effect", turn.number)
         done = await turn.blocking(
             lambda: turn.complete(lambda: turn.journal.done(turn.id, "tool", turn.key, {"message": message}))
         )
+        step("agent:done", turn.number)
         return done.message or message
 
 
 def _begin(turn: Turn, kind: Kind, body: Mapping[str, object]) -> Step | None:
     """Returns what a step came to, or records that it is begun once more and returns None."""
-    begun = [step for step in turn.journal.of_turn(turn.id) if step.key == turn.key]
-    done = next((step for step in begun if step.phase == "done"), None)
+    begun = [one for one in turn.journal.of_turn(turn.id) if one.key == turn.key]
+    done = next((one for one in begun if one.phase == "done"), None)
     if done is not None:
         return done
     turn.attempt = len(begun) + 1
     turn.journal.begin(turn.id, kind, turn.key, {**body, "attempt": turn.attempt})
+    step("agent:begun", turn.number)
     return None
 
 
-def _reply(step: Step) -> ModelReply:
-    message = cast("Message", step.body["message"])
+def _reply(found: Step) -> ModelReply:
+    message = cast("Message", found.body["message"])
     return ModelReply(
-        text=message["text"], calls=tuple(message.get("calls", ())), tokens_in=_count(step.body.get("tokens_in")),
-        tokens_out=_count(step.body.get("tokens_out")), usd=cast("float | None", step.body.get("usd")),
+        text=message["text"], calls=tuple(message.get("calls", ())), tokens_in=_count(found.body.get("tokens_in")),
+        tokens_out=_count(found.body.get("tokens_out")), usd=cast("float | None", found.body.get("usd")),
         model=message.get("model", ""), raw=message.get("raw"), mock=bool(message.get("mock")),
     )  # fmt: skip
 

@@ -171,9 +171,9 @@ def _chunks(does: Does) -> list[Json]:
 
 
 @contextmanager
-def serving() -> Iterator[Server]:
+def serving(server: Server | None = None) -> Iterator[Server]:
     """Yields a server that answers, and ends it."""
-    with Server() as server:
+    with server or Server() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         try:

@@ -31,10 +31,10 @@ def test_every_pair_is_legal_or_a_typed_error(state: str, move: str) -> None:
     """The table is written down a second time here, so that a change of it is meant."""
     wanted = LEGAL.get((state, move))
     if wanted is not None:
-        assert after("a1", state, move) == wanted  # type: ignore[arg-type]
+        assert after("a1", state, move) == wanted
         return
     with pytest.raises(IllegalMove) as raised:
-        after("a1", state, move)  # type: ignore[arg-type]
+        after("a1", state, move)
     assert raised.value.exit == 6
     assert (raised.value.state, raised.value.move) == (state, move)
     assert set(raised.value.legal) == {name for name in legal_moves(state) if name != "fail"}
@@ -44,7 +44,7 @@ def test_every_pair_is_legal_or_a_typed_error(state: str, move: str) -> None:
 def test_an_unknown_move_is_refused() -> None:
     """It names the nearest."""
     with pytest.raises(Conflict, match="start"):
-        after("a1", "created", "strat")  # type: ignore[arg-type]
+        after("a1", "created", "strat")
 
 
 class Lifecycle(RuleBasedStateMachine):
@@ -184,7 +184,7 @@ def test_names_and_texts_that_cannot_be(lab: Lab) -> None:
                    {"limits": {"usd": -1}}, {"limits": {"usd": float("inf")}}, {"limits": {"euro": 1}},
                    {"limits": {"calls": True}}, {"system_prompt": "a\0b"}, {"criteria": [""]}):  # fmt: skip
         with pytest.raises(UsageError):
-            agents.create("fine", **fields)  # type: ignore[arg-type]
+            agents.create("fine", **fields)
     with pytest.raises(NotFound):
         agents.create("fine", hypothesis="h9")
     assert agents.list().items == ()
