@@ -39,6 +39,20 @@ from perpetual.documents.status import Brief, Budget, Error, Hook, StatusDocumen
 from perpetual.documents.store import StoreCompact, StoreExport, StoreImport, StoreMigrate, StoreStats, StoreVerify
 from perpetual.documents.trust import Trust, Trusted, TrustRevoked
 from perpetual_adopt.documents import Adoption
+from perpetual_agents.documents import (
+    AgentDeleted,
+    AgentDocument,
+    AgentExported,
+    AgentFork,
+    AgentLine,
+    AgentPruned,
+    AgentRestored,
+    AgentToolLine,
+    CheckpointDocument,
+    GoalDocument,
+    MessageDocument,
+    StepDocument,
+)
 from perpetual_artifacts.documents import Gc
 from perpetual_autonomy.documents import Calibration, RightChanged, Rights
 from perpetual_believed.documents import Believed
@@ -103,6 +117,20 @@ def readable(kind: Any) -> Any:
 
 # name -> a record or a TypedDict; of a tuple, the keys of all and the words of the last
 DOCUMENTS: dict[str, Any] = {
+    "agent": AgentDocument,
+    "agent_checkpoint": CheckpointDocument,
+    "agent_checkpoints": Page[CheckpointDocument],
+    "agent_comparison": AgentFork,
+    "agent_deleted": AgentDeleted,
+    "agent_exported": AgentExported,
+    "agent_goals": Page[GoalDocument],
+    "agent_message": MessageDocument,
+    "agent_messages": Page[MessageDocument],
+    "agent_pruned": AgentPruned,
+    "agent_restored": AgentRestored,
+    "agent_steps": Page[StepDocument],
+    "agent_tools": Page[AgentToolLine],
+    "agents": Page[AgentLine],
     "calibration": readable(Calibration),
     "campaign": readable(Campaign),
     "campaign_branches": readable(CampaignBranches),

@@ -23,6 +23,8 @@ __all__ = [
 DISTRIBUTION = "perpetual-lab"
 
 RESERVED: dict[str, frozenset[str]] = {
+    "agent_handler": frozenset({"checkpoint", "history", "journal", "limits", "retry", "scan"}),
+    "agent_tool": frozenset({"goals", "lab", "memory"}),
     "analyser": frozenset({"rules"}),
     "approver": frozenset({"earned"}),
     "board": frozenset({"board"}),
@@ -51,12 +53,13 @@ RESERVED: dict[str, frozenset[str]] = {
     "harness_hook": frozenset({"stop", "user-prompt"}),
     "loop": frozenset({"default"}),
     "mcp": frozenset({"mcp"}),
-    "mcp_tool": frozenset(map("perpetual_".__add__, ("bisect", "bisections", "campaigns", "curves", "digest", "find",
+    "mcp_tool": frozenset(map("perpetual_".__add__, ("agent_message", "agents", "bisect", "bisections", "campaigns", "curves", "digest", "find",
                                                      "memory_block", "query", "replay", "report", "rights",
                                                      "thoughts"))),
     "memory": frozenset({"git"}),
     "metric_reader": frozenset({"csv-file", "loggers", "metrics-log", "results-file", "stdout-json", "stdout-text"}),
     "mirror": frozenset({"mlflow", "tensorboard", "trackio", "wandb"}),
+    "model_backend": frozenset({"pydantic-ai"}),
     "note_form": frozenset({"critic_calibration", "episodic_case", "failure_pattern", "purpose_contract", "skill_card",
                             "tool_policy", "user_preference"}),
     "notifier": frozenset({"command", "desktop", "email", "webhook"}),
@@ -68,7 +71,7 @@ RESERVED: dict[str, frozenset[str]] = {
     "retriever": frozenset({"linear", "recall"}),
     "scaffolder": frozenset({"files"}), "scheduler": frozenset({"local"}),
     "scorer": frozenset({"decisive", "greedy", "information-gain", "random", "round-robin", "thompson"}),
-    "service": frozenset({"daemon", "daemon-keeper", "mcp"}),
+    "service": frozenset({"agents", "daemon", "daemon-keeper", "mcp"}),
     "service_host": frozenset({"processes"}),
     "site": frozenset({"logbook"}),
     "status_section": frozenset({"ad-hoc", "campaigns", "handover", "live-runs", "loop", "mirrors", "queue-moves",

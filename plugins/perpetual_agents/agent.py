@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, TypedDict, Unpack, cast
 
 from perpetual import Lab
 from perpetual.api import Conflict, NotFound, PerpetualError, UsageError
@@ -48,6 +48,24 @@ __all__ = ["GenericPurposeDrivenAgent", "LeadershipAgent", "PerpetualAgent", "Pu
 _FIELDS, _STATE = "fields", "state"
 _MENDS = 2  # further answers that a model is asked for where one does not fit its type
 _LOOK_S = 0.5
+
+
+class Options(TypedDict, total=False):
+    """What `PerpetualAgent` takes by name, besides its id, its purpose and its persona."""
+
+    model: str | None
+    system_prompt: str | None
+    tools: Sequence[str | Callable[..., object]]
+    purpose_scope: str
+    success_criteria: Sequence[str]
+    lab: Lab | None
+    project: str | Path | None
+    backend: ModelBackend | None
+    limits: Mapping[str, object] | None
+    settings: Mapping[str, object] | None
+    session: str
+
+
 EventHandler = Callable[[Mapping[str, object]], object]
 
 
@@ -62,7 +80,7 @@ class PerpetualAgent:
         agent_id: its name in the project; the same name is the same agent, in every process and after every restart.
         adapter_name: a name of its persona.
         model: as `provider:name`; None has none: then alignment is lexical, and prompts raise.
-        system_prompt: what it is told first.
+        system_prompt: the words that come before its purpose.
         tools: names of tools, or functions.
         purpose, purpose_scope, success_criteria: what it is for.
         lab: the project; None opens the one of the working directory.
@@ -75,7 +93,7 @@ class PerpetualAgent:
 
     _typed: ClassVar[tuple[TypedState, ...]] = ()
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         own = dict(inspect.get_annotations(cls))
         below = sys._getframe(1).f_locals
@@ -92,7 +110,7 @@ class PerpetualAgent:
         self.agent_id, self.adapter_name, self.model = agent_id, adapter_name, model
         self.purpose, self.purpose_scope, self.success_criteria = purpose, purpose_scope, [*success_criteria]
         self.system_prompt = _docstring_of(type(self)) if system_prompt is None else system_prompt
-        self.state: dict[str, Any] = {}
+        self.state: dict[str, object] = {}
         self.context_server: StateKeeper | None = None
         self.session = session
         self.logger = logging.getLogger(f"perpetual_agents.{agent_id}")
@@ -369,7 +387,7 @@ class PerpetualAgent:
         return await tools[name].call(given, context)
 
     async def ask(
-        self, text: str, *, returns: Any = str, name: str = "ask", arguments: Mapping[str, object] | None = None
+        self, text: str, *, returns: object = str, name: str = "ask", arguments: Mapping[str, object] | None = None
     ) -> object:
         """Asks the model and returns an answer of a type; the same question in the same session is answered once.
 
@@ -390,7 +408,7 @@ class PerpetualAgent:
         key = f"prompt/{self.session}/{name}/{digest}/{number}"
         if returns is str:
             return await self._asked_once(text, key, None)
-        adapter: TypeAdapter[object] = TypeAdapter(plain_type(returns))
+        adapter: TypeAdapter[object] = TypeAdapter(cast("type[object]", plain_type(returns)))
         schema = adapter.json_schema()
         said = text
         for place in range(_MENDS + 1):
@@ -467,7 +485,7 @@ class PerpetualAgent:
 
     # state
 
-    async def get_state(self, key: str | None = None, default: object = None) -> Any:
+    async def get_state(self, key: str | None = None, default: object = None) -> object:
         """Returns a value of the agent's own state, or all of it."""
         return dict(self.state) if key is None else self.state.get(key, default)
 
@@ -495,7 +513,7 @@ class PerpetualAgent:
             self._saved = form
         return True
 
-    async def load_state(self) -> dict[str, Any]:
+    async def load_state(self) -> dict[str, object]:
         """Loads what was saved last: sets the typed fields, and returns the agent's own state."""
         if self.context_server is None:
             await self.initialize()
@@ -505,14 +523,16 @@ class PerpetualAgent:
         fields = found.get(_FIELDS, {})
         for typed in self._typed:
             typed.load(self, cast("Mapping[str, object]", fields))
-        self.state = dict(cast("Mapping[str, Any]", state))
+        self.state = dict(cast("Mapping[str, object]", state))
         return self.state
 
 
 class PurposeDrivenAgent(PerpetualAgent):
     """An agent with a purpose. Raises UsageError without one."""
 
-    def __init__(self, agent_id: str, purpose: str = "", adapter_name: str | None = None, **options: Any) -> None:
+    def __init__(
+        self, agent_id: str, purpose: str = "", adapter_name: str | None = None, **options: Unpack[Options]
+    ) -> None:
         if not purpose.strip():
             purpose = self.default_purpose
         if not purpose.strip():

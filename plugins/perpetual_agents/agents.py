@@ -11,12 +11,13 @@ The command line, MCP, the service and `PerpetualAgent` call these; what works o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from perpetual.api import Conflict, Listing, NotFound, UsageError, unknown
 from perpetual_agents import accounts
 from perpetual_agents import data as checks
 from perpetual_agents.data import Agent, Goal, agent_of, check_name, check_text
+from perpetual_agents.fields import given
 from perpetual_agents.lifecycle import STATES, Move, after
 from perpetual_agents.names import (
     AGENT,
@@ -83,8 +84,8 @@ class Agents:
         Args:
             name: letters, digits and - _ . @.
             model: as `provider:name`; None has none.
-            purpose: what it is for, in the long run; `scope` what belongs to it, `criteria` how success is told.
-            system_prompt: what it is told first, besides its purpose.
+            purpose: what it is for, in the long run; `scope` what belongs to it, `criteria` when it succeeds.
+            system_prompt: the words that come first, before its purpose.
             tools: names of tools; `perpetual agent tools` lists them.
             adapter: a name of its persona that a program may use.
             cls: the class that brought its state, as `module:name`.
@@ -118,7 +119,7 @@ class Agents:
             record = self._agents.add(
                 name=name, goals=[*goals], state="created", reason=None, data=dict(data or {}),
                 counters=dict.fromkeys(COUNTERS, 0), branch=None, account=account, listed=_LISTED,
-                key=idempotency_key, **fields,
+                key=idempotency_key, **given(fields),
             )  # fmt: skip
             self.lab.feed.emit(CREATED, record.id, {"name": name, "parent": None})
         return agent_of(record)
@@ -130,17 +131,17 @@ class Agents:
             raise Conflict(f"{name} is the name of {taken.id}", hint=f"another name, or show {taken.id}",
                            code="name_taken")  # fmt: skip
 
-    def checked(self, changes: Changes) -> dict[str, Any]:
+    def checked(self, changes: Changes) -> dict[str, object]:
         """Returns changes as a record holds them. Raises UsageError for a value that cannot be."""
-        found: dict[str, Any] = {}
-        given: dict[str, object] = {**changes}
-        for name in _LONG_TEXTS & given.keys():
-            found[name] = check_text(f"the {name.replace('_', ' ')}", given[name])
-        for name in _SHORT_TEXTS & given.keys():
-            value = given[name]
+        found: dict[str, object] = {}
+        asked: dict[str, object] = {**changes}
+        for name in _LONG_TEXTS & asked.keys():
+            found[name] = check_text(f"the {name.replace('_', ' ')}", asked[name])
+        for name in _SHORT_TEXTS & asked.keys():
+            value = asked[name]
             found[name] = None if value is None else check_text(f"the {name}", value, most=300, may_be_empty=False)
-        for name in _LISTS & given.keys():
-            found[name] = checks.texts(f"one of the {name}", given[name])
+        for name in _LISTS & asked.keys():
+            found[name] = checks.texts(f"one of the {name}", asked[name])
         if "tools" in changes:
             found["tools"] = check_tools(self.lab, changes["tools"])
         if "settings" in changes:
@@ -173,7 +174,7 @@ class Agents:
         """Returns a page of agents, oldest first, of one state or of all. Raises UsageError for an unknown state."""
         if state is not None and state not in STATES:
             raise UsageError(unknown("state", state, STATES))
-        equals: dict[str, Any] = {} if state is None else {"state": state}
+        equals = given({} if state is None else {"state": state})
         page = self._agents.list(limit=limit, cursor=cursor, listed=_LISTED, **equals)
         return Listing(tuple(map(agent_of, page.items)), page.next_cursor)
 
@@ -214,7 +215,7 @@ class Agents:
         """Changes fields of an agent. Raises UsageError for a value that cannot be, NotFound."""
         with self.lab.transaction():
             present = self.record(agent)
-            return agent_of(self._agents.update(present.id, **self.checked(changes)))
+            return agent_of(self._agents.update(present.id, **given(self.checked(changes))))
 
     def delete(self, agent: str) -> Agent:
         """Takes an agent off the list; its records stay in the record. Raises Conflict while it runs or is paused."""
@@ -292,7 +293,7 @@ class Agents:
             text: what it says.
             type: `message`, or the type of an event.
             data: what an event carries, as JSON.
-            sender: who sent it; by default the lab's actor.
+            sender: the actor that sent it; by default the lab's actor.
             key: the same key is taken once; a second call answers the first one's message.
             due: when it is to be taken up, UTC; None is at once.
 
@@ -336,7 +337,7 @@ class Agents:
         """Returns a page of an agent's messages, newest first."""
         return self._messages.list(limit=limit, cursor=cursor, newest_first=True, agent=self.record(agent).id)
 
-    def close_message(self, id: str, state: str, **fields: Any) -> Record:
+    def close_message(self, id: str, state: str, **fields: object) -> Record:
         """Records how a message came out: `done`, `failed` or `dropped`, or `waiting` for one that goes on later."""
-        over: dict[str, Any] = {"queue": None, "open": None} if state in _OVER else {}
-        return self._messages.update(id, state=state, **over, **fields)
+        over = {"queue": None, "open": None} if state in _OVER else {}
+        return self._messages.update(id, **given({"state": state, **over, **fields}))

@@ -25,7 +25,7 @@ _MOST_CHARACTERS = 20_000
 _SHORTEST = 3
 _COMMON = frozenset(_WORD.findall(
     "a an and are as at be by do for from have if in into is it its more must no not of on one only or our should so "
-    "some such than that the their them then there these they this those to type use was we what when which who will "
+    "some such than that the their them then there these they this those to type use was we what when which will "
     "with you your action data none null true false"
 ))  # fmt: skip
 JUDGEMENT_SCHEMA: dict[str, object] = {

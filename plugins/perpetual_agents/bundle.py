@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, cast
 
 from perpetual.api import Conflict, CorruptData, NotFound, UsageError
 from perpetual.toolkit.atomic import write_atomic
@@ -26,8 +26,9 @@ from perpetual_agents.names import AGENT, CHECKPOINT, STEP
 
 if TYPE_CHECKING:
     from perpetual import Lab
+    from perpetual_agents.documents import AgentExported
 
-__all__ = ["FORMAT", "Exported", "read", "write"]
+__all__ = ["FORMAT", "read", "write"]
 
 FORMAT = "perpetual.agent/1"
 _MOST_BYTES = 512 * 1024 * 1024
@@ -36,16 +37,7 @@ _FIELDS = ("model", "system_prompt", "tools", "purpose", "scope", "criteria", "a
 _KINDS = ("message", "model", "tool", "result", "compaction", "state")
 
 
-class Exported(TypedDict):
-    """What was written: `steps` of the history, and the file."""
-
-    agent: str
-    path: str
-    steps: int
-    bytes: int
-
-
-def write(lab: Lab, agent: str, path: str) -> Exported:
+def write(lab: Lab, agent: str, path: str) -> AgentExported:
     """Writes an agent to a file.
 
     Raises:

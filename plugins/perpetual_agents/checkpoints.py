@@ -14,6 +14,7 @@ from perpetual.api import Conflict, Listing, NotFound, UsageError
 from perpetual_agents import accounts
 from perpetual_agents.agents import Agents, Changes
 from perpetual_agents.data import Agent, agent_of, branch_of, check_name, check_text
+from perpetual_agents.fields import given
 from perpetual_agents.journal import Journal
 from perpetual_agents.names import AGENT, BRANCH, CHECKPOINT, COUNTERS, CREATED, RESTORED
 
@@ -45,7 +46,7 @@ class Checkpoints:
     """The checkpoints of a lab's agents."""
 
     def __init__(self, lab: Lab) -> None:
-        self._lab, self._agents = lab, Agents(lab)
+        self.lab, self._agents = lab, Agents(lab)
         self._checkpoints, self._branches = lab.records(CHECKPOINT), lab.records(BRANCH)
 
     def take(self, agent: str, *, label: str | None = None, reason: str = "manual") -> Checkpoint:
@@ -57,7 +58,7 @@ class Checkpoints:
         """
         if label is not None:
             check_text("the label", label, most=200, may_be_empty=False)
-        with self._lab.transaction():
+        with self.lab.transaction():
             present = self._agents.record(agent)
             if label is not None and any(one["label"] == label for one in self._live(present.id)):
                 raise Conflict(f"{present.id} has a checkpoint {label!r}", hint="another label", code="label_taken")
@@ -78,7 +79,7 @@ class Checkpoints:
         return self.take(present.id, reason="auto") if steps >= every else None
 
     def _journal(self, agent: Record) -> Journal:
-        return Journal(self._lab, agent.id, branch_of(agent))
+        return Journal(self.lab, agent.id, branch_of(agent))
 
     def _live(self, agent: str) -> list[Record]:
         return self._checkpoints.find(live=agent)
@@ -93,7 +94,7 @@ class Checkpoints:
         """Prunes the checkpoints without a label but for the newest `keep`; returns the ids of those pruned."""
         if keep < 0:
             raise UsageError(f"{keep} checkpoints cannot be kept", hint="0 or more")
-        with self._lab.transaction():
+        with self.lab.transaction():
             loose = [one for one in self._live(self._agents.record(agent).id) if one["label"] is None]
             gone = loose[: max(0, len(loose) - keep)]
             for one in gone:
@@ -132,7 +133,7 @@ class Checkpoints:
             Conflict: while the agent runs.
             NotFound: for an unknown checkpoint.
         """
-        with self._lab.transaction():
+        with self.lab.transaction():
             present = self._agents.record(agent)
             if present["state"] == "running":
                 raise Conflict(f"{present.id} is running", hint=f"perpetual agent pause {present.id}",
@@ -143,8 +144,8 @@ class Checkpoints:
                 self._agents.close_message(message.id, "dropped")
             branch = self._branches.add(parent=found["branch"], after=found["after"])
             fields = {**found["snapshot"], "name": present["name"], "counters": self._agents.record(agent)["counters"]}
-            made = self._lab.records(AGENT).update(present.id, branch=branch.id, **fields)
-            self._lab.feed.emit(RESTORED, present.id, {"checkpoint": found.id, "saved": saved["id"]})
+            made = self.lab.records(AGENT).update(present.id, branch=branch.id, **fields)
+            self.lab.feed.emit(RESTORED, present.id, {"checkpoint": found.id, "saved": saved["id"]})
         return agent_of(made), saved
 
     def fork(
@@ -166,7 +167,7 @@ class Checkpoints:
         """
         check_name(name)
         changed = self._agents.checked(changes)
-        with self._lab.transaction():
+        with self.lab.transaction():
             present = self._agents.record(agent)
             self._agents.require_free(name)
             at = checkpoint or self.take(present.id, reason="fork")["id"]
@@ -174,12 +175,12 @@ class Checkpoints:
             kept = cast("dict[str, object]", found["snapshot"])
             own = {**cast("dict[str, object]", kept["data"]), **(data or {})}
             branch = self._branches.add(parent=found["branch"], after=found["after"])
-            made = self._lab.records(AGENT).add(**{
+            made = self.lab.records(AGENT).add(**given({
                 **kept, **changed, "name": name, "data": own, "counters": dict.fromkeys(COUNTERS, 0),
-                "state": "created", "reason": None, "branch": branch.id, "account": accounts.of(self._lab, present.id),
+                "state": "created", "reason": None, "branch": branch.id, "account": accounts.of(self.lab, present.id),
                 "parent": present.id, "listed": "yes",
-            })  # fmt: skip
-            self._lab.feed.emit(CREATED, made.id, {"name": name, "parent": present.id})
+            }))  # fmt: skip
+            self.lab.feed.emit(CREATED, made.id, {"name": name, "parent": present.id})
         return agent_of(made)
 
 

@@ -55,8 +55,8 @@ def agent(ctx: click.Context, cli: CliContext) -> None:
 @click.option("--model", metavar="M", help="The model as PROVIDER:NAME; see docs/how-to/models.md.")
 @click.option("--purpose", default="", metavar="T", help="What it is for, in the long run.")
 @click.option("--scope", default="", metavar="T", help="What belongs to its purpose and what does not.")
-@click.option("--criterion", "criteria", multiple=True, metavar="T", help="How its success is told; may be repeated.")
-@click.option("--system-prompt", default="", metavar="T", help="What it is told first.")
+@click.option("--criterion", "criteria", multiple=True, metavar="T", help="What its success is; may be repeated.")
+@click.option("--system-prompt", default="", metavar="T", help="The words that come before its purpose.")
 @click.option("--tool", "tools", multiple=True, metavar="T", help="A tool it may call; may be repeated.")
 @click.option("--hypothesis", metavar="H", help="The hypothesis that it works on, also while the daemon runs.")
 @click.option("--subscribe", "subscriptions", multiple=True, metavar="TYPE",
@@ -164,7 +164,7 @@ def _mover(name: Literal["start", "pause", "resume", "stop"], summary: str) -> N
         _show(cli, operations.MOVES[name](cli.lab, agent_id, reason=why))
 
 
-_mover("start", "Let an agent take messages. Whoever starts one whose tools run code lets it run them.")
+_mover("start", "Let an agent take messages, and run its tools that are code.")
 _mover("pause", "Let an agent rest: its messages wait. A checkpoint is taken.")
 _mover("resume", "Let a paused agent, or one in error, go on at the step it was at.")
 _mover("stop", "End an agent's duty: it takes no messages until it is started. A checkpoint is taken.")

@@ -21,7 +21,7 @@ import inspect
 import string
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast, get_type_hints
 
 from perpetual.api import UsageError
 
@@ -73,7 +73,7 @@ def prompt(function: Callable[_Args, Awaitable[_Found]]) -> Callable[_Args, Awai
         given.apply_defaults()
         values = dict(given.arguments)
         agent = cast("PerpetualAgent", values.pop(next(iter(signature.parameters))))
-        kind: Any = get_type_hints(function).get("return", str)
+        kind: object = get_type_hints(function).get("return", str)
         return cast("_Found", await agent.ask(text.format(**values), returns=kind, name=name, arguments=values))
 
     setattr(ask, PROMPT, True)

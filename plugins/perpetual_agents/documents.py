@@ -5,8 +5,21 @@ from __future__ import annotations
 from perpetual.documents import TypedDict
 
 __all__ = [
-    "AgentDocument", "AgentError", "AgentFork", "AgentLine", "AgentRestored", "CheckpointDocument", "Counters",
-    "GoalDocument", "MessageDocument", "StepDocument", "Usage",
+    "AgentDeleted",
+    "AgentDocument",
+    "AgentError",
+    "AgentExported",
+    "AgentFork",
+    "AgentLine",
+    "AgentPruned",
+    "AgentRestored",
+    "AgentToolLine",
+    "CheckpointDocument",
+    "Counters",
+    "GoalDocument",
+    "MessageDocument",
+    "StepDocument",
+    "Usage",
 ]  # fmt: skip
 
 
@@ -148,3 +161,31 @@ class StepDocument(TypedDict):
     key: str
     text: str
     body: dict[str, object]
+
+
+class AgentDeleted(TypedDict):
+    """An agent that was taken off the list; its records stay."""
+
+    id: str
+    name: str
+
+
+class AgentPruned(TypedDict):
+    """The ids of the checkpoints that were pruned."""
+
+    pruned: list[str]
+
+
+class AgentExported(TypedDict):
+    """A bundle that was written: `steps` of the agent's history, and the file."""
+
+    agent: str
+    path: str
+    steps: int
+    bytes: int
+
+
+class AgentToolLine(TypedDict):
+    """A name of a tool that agents may have."""
+
+    name: str

@@ -48,7 +48,7 @@ class Journal:
     """Reads and writes the steps of one branch of an agent."""
 
     def __init__(self, lab: Lab, agent: str, branch: str) -> None:
-        self._lab, self.agent, self.branch = lab, agent, branch
+        self.lab, self.agent, self.branch = lab, agent, branch
         self._steps, self._branches = lab.records(STEP), lab.records(BRANCH)
 
     def begin(self, turn: str, kind: Kind, key: str, body: Mapping[str, object]) -> Step:

@@ -9,11 +9,11 @@ __all__ = ["KINDS"]
 _AGENT = {
     "name": Field("str", "Its name, one of its kind among those that are not deleted.", required=True),
     "model": Field("str", "The model as provider:name; null has none."),
-    "system_prompt": Field("str", "What it is told first.", required=True),
+    "system_prompt": Field("str", "The words that come before its purpose.", required=True),
     "tools": Field("list", "Names of its tools.", required=True),
     "purpose": Field("str", "What it is for, in the long run.", required=True),
     "scope": Field("str", "What belongs to its purpose and what does not.", required=True),
-    "criteria": Field("list", "How its success is told.", required=True),
+    "criteria": Field("list", "When it succeeds.", required=True),
     "goals": Field("list", "Its goals: {id, text, status, progress, created_at, updated_at}.", required=True),
     "adapter": Field("str", "The name that a program gives its persona."),
     "cls": Field("str", "The class that brought its typed state, as module:name."),
@@ -53,7 +53,7 @@ _STEP = {
 }
 _MESSAGE = {
     "agent": Field("str", "Whom it is for.", required=True),
-    "sender": Field("str", "Who sent it.", required=True),
+    "sender": Field("str", "The actor that sent it.", required=True),
     "type": Field("str", "message, or the type of an event.", required=True),
     "text": Field("str", "What it says.", required=True),
     "data": Field("dict", "What an event carries.", required=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Generator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from perpetual import Lab
 from perpetual.api import Conflict, NotFound
@@ -26,7 +26,7 @@ class _Later(Generic[_Found], Awaitable[_Found]):
     def __init__(self, value: _Found, task: asyncio.Task[object] | None) -> None:
         self._value, self._task = value, task
 
-    def __await__(self) -> Generator[Any, None, _Found]:
+    def __await__(self) -> Generator[object, None, _Found]:
         if self._task is not None:
             yield from self._task.__await__()
         return self._value

@@ -48,7 +48,7 @@ class Message(TypedDict):
 
 
 def user(text: str, sender: str, *, pinned: bool = True) -> Message:
-    """Returns what somebody said to the agent; what a person says is pinned."""
+    """Returns what was said to the agent; what a person says is pinned."""
     return {"v": VERSION, "role": "user", "text": text, "sender": sender, "pinned": pinned}
 
 

@@ -20,7 +20,19 @@ if TYPE_CHECKING:
     from perpetual_agents.data import Agent
     from perpetual_agents.model import ModelBackend, Say
 
-__all__ = ["MOVES", "OVER", "answered", "failure_of", "is_served", "pause", "resume", "send", "start", "stop"]
+__all__ = [
+    "MOVES",
+    "OVER",
+    "answered",
+    "failure_of",
+    "is_served",
+    "pause",
+    "resume",
+    "send",
+    "start",
+    "stop",
+    "watched",
+]
 
 OVER = ("done", "failed", "dropped")
 _LOOK_S = 1.0
@@ -105,7 +117,7 @@ def answered(
     if message["state"] in OVER or agent.state != "running" or message["due"]:
         return message
     if is_served(lab) and agent.cls is None:
-        return _wait(lab, id, timeout_s)
+        return watched(lab, id, timeout_s)
     if agent.cls is not None and backend is None:
         return message  # its own program answers it
     try:
@@ -122,7 +134,8 @@ async def _work(
     await Worker(lab, agent, say=say, backend=backend).work(until=until, timeout_s=timeout_s)
 
 
-def _wait(lab: Lab, id: str, timeout_s: float | None) -> Record:
+def watched(lab: Lab, id: str, timeout_s: float | None) -> Record:
+    """Returns a message that another process answers, once it is over or waits. Raises TransientError at the timeout."""
     agents = Agents(lab)
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
@@ -156,6 +169,6 @@ class Mover(Protocol):
         """Makes it."""
 
 
-MOVES: dict[Literal["start", "pause", "resume", "stop"], Mover] = {
+MOVES: dict[Literal["start", "pause", "resume", "stop", "watched"], Mover] = {
     "start": start, "pause": pause, "resume": resume, "stop": stop,
 }  # fmt: skip

@@ -96,6 +96,17 @@ def perpetual_commands() -> list[Provider]:
 
 
 @hookimpl
+def perpetual_mcp_tools() -> list[Provider]:
+    """Offers `perpetual_agents`, which reads, and `perpetual_agent_message`."""
+    return [
+        Provider("mcp_tool", "perpetual_agents", "perpetual_agents.mcp_tools:build_agents",
+                 "Persistent agents, with the goals and the answers of one."),
+        Provider("mcp_tool", "perpetual_agent_message", "perpetual_agents.mcp_tools:build_message",
+                 "Sends a message to a persistent agent."),
+    ]  # fmt: skip
+
+
+@hookimpl
 def perpetual_services() -> list[Provider]:
     """Offers the service that works on the inboxes of agents."""
     return [Provider("service", "agents", "perpetual_agents.service:build", "answers the messages of agents")]

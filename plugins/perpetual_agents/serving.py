@@ -1,7 +1,7 @@
 """Working on the inbox of an agent: one message after the other, by one process at a time, from where it was left.
 
-A process holds the lock of an agent while it works on it, and the kernel frees the lock when the process ends. So a
-message that is `working` while nobody holds the lock was cut off, and the next process goes on with it.
+A process holds the lock of an agent while it works on it, and the kernel frees the lock when the process ends. A
+message that is `working` while the lock is free was cut off, and the next process goes on with it.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Worker:
         backend: ModelBackend | None = None, say: Say | None = None,
     ) -> None:  # fmt: skip
         self._outer, self._id, self._own, self._backend, self._say = lab, agent, own_tools or {}, backend, say
-        self._lab, self._agents = lab, Agents(lab)  # those of the agent's own name while it is worked on
+        self.lab, self._agents = lab, Agents(lab)  # those of the agent's own name while it is worked on
 
     async def work(
         self, *, until: str | None = None, timeout_s: float | None = 0.0, stop: Callable[[], bool] | None = None
@@ -130,8 +130,8 @@ class Worker:
                 raise TransientError(f"another process works on {self._id}", hint="its answers come without this one")
             name = (await asyncio.to_thread(Agents(self._outer).get, self._id)).name
             outer = self._outer
-            with Lab.open(outer.root, actor=f"agent:{name}", registry=outer.registry) as self._lab:
-                self._agents = Agents(self._lab)
+            with Lab.open(outer.root, actor=f"agent:{name}", registry=outer.registry) as self.lab:
+                self._agents = Agents(self.lab)
                 async with AsyncExitStack() as stack:
                     kit: _Kit | None = None
                     while not (stop is not None and stop()):
@@ -139,7 +139,7 @@ class Worker:
                         if message is None:
                             break
                         if kit is None:
-                            kit = await _Kit.open(self._lab, self._id, self._own, self._backend, stack)
+                            kit = await _Kit.open(self.lab, self._id, self._own, self._backend, stack)
                         outcome = await self._answer(message, kit)
                         found.append(outcome)
                         if message.id == until or outcome.message["state"] not in ("done", "failed"):
@@ -149,7 +149,7 @@ class Worker:
     def _next(self) -> Record | None:
         """Returns the message that is next, as `working`; None where the agent takes none or none is due."""
         now = present_time()
-        with self._lab.transaction():
+        with self.lab.transaction():
             agent = self._agents.get(self._id)
             if agent.state != "running":
                 return None
@@ -162,13 +162,13 @@ class Worker:
     async def _answer(self, message: Record, kit: _Kit) -> Outcome:
         agent = await asyncio.to_thread(self._agents.get, self._id)
         turn = Turn(
-            self._lab, agent, id=message.id, text=_said(message), sender=message["sender"], type=message["type"],
-            journal=Journal(self._lab, agent.id, message["branch"] or agent.branch), tools=kit.tools,
+            self.lab, agent, id=message.id, text=_said(message), sender=message["sender"], type=message["type"],
+            journal=Journal(self.lab, agent.id, message["branch"] or agent.branch), tools=kit.tools,
             backend=kit.backend, handlers=kit.handlers, say=self._say, check=self._check,
             is_person=not str(message["sender"]).startswith(("agent:", "mcp:", "program")), output=_output(message),
         )  # fmt: skip
         try:
-            await asyncio.to_thread(require, self._lab, agent)
+            await asyncio.to_thread(require, self.lab, agent)
             _require_model(kit.backend, agent)
             said = await turn.run()
         except Suspend as waits:
@@ -194,7 +194,7 @@ class Worker:
             raise Suspend(f"the agent is {state}")
 
     def _done(self, message: Record, turn: Turn, said: Message) -> Record:
-        with self._lab.transaction():
+        with self.lab.transaction():
             turn.journal.done(message.id, "result", f"{turn.journal.branch}/{message.id}/end",
                               {"outcome": "done", **turn.facts})  # fmt: skip
             self._count(turn, turns=1)
@@ -204,7 +204,7 @@ class Worker:
 
     def _failed(self, message: Record, turn: Turn, problem: PerpetualError) -> Record:
         error = {"code": problem.code, "message": problem.message, "hint": problem.hint, "exit": problem.exit}
-        with self._lab.transaction():
+        with self.lab.transaction():
             turn.journal.done(message.id, "result", f"{turn.journal.branch}/{message.id}/end",
                               {"outcome": "failed", "error": error})  # fmt: skip
             self._count(turn, turns=1, errors=1)
@@ -213,7 +213,7 @@ class Worker:
         return closed
 
     def _suspend(self, message: Record, turn: Turn, reason: str, pauses: bool) -> Record:
-        with self._lab.transaction():
+        with self.lab.transaction():
             self._count(turn)
             state = "pending" if pauses or self._agents.get(self._id).state != "running" else "waiting"
             closed = self._agents.close_message(message.id, state, error={"code": "waits", "message": reason})
@@ -225,15 +225,15 @@ class Worker:
         try:
             self._agents.move(self._id, "pause" if move == "pause" else "fail", reason=reason)
         except IllegalMove:
-            return  # somebody else has moved it meanwhile, and that counts
+            return  # another process has moved it meanwhile, and that counts
         if move == "pause":
-            Checkpoints(self._lab).take(self._id, reason="pause")
+            Checkpoints(self.lab).take(self._id, reason="pause")
 
     def _count(self, turn: Turn, **more: int) -> None:
         self._agents.count_up(self._id, **turn.counts, **more)
 
     def _answered(self, message: Record, outcome: str) -> None:
-        self._lab.feed.emit(ANSWERED, self._id, {"message": message.id, "outcome": outcome})
+        self.lab.feed.emit(ANSWERED, self._id, {"message": message.id, "outcome": outcome})
 
 
 class _Kit(NamedTuple):

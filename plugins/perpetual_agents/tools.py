@@ -17,7 +17,6 @@ import inspect
 import json
 import re
 import sys
-import typing
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -164,7 +163,7 @@ def _without_context(function: Callable[..., object]) -> tuple[str | None, Calla
             context = parameter.name
             continue
         if hint is inspect.Parameter.empty:
-            hint = typing.Any
+            hint = object
         kept.append(parameter.replace(annotation=plain_type(hint)))
 
     def visible(*args: object, **kwargs: object) -> ArgsKwargs:

@@ -45,7 +45,7 @@ class Turn:
     - `journal`: of the agent's branch.
     - `tools`: what the model may call, by name.
     - `messages`: what this turn has added to the conversation so far.
-    - `key`: the idempotency key of the present step; `number`: which step of the turn it is; `attempt`: which try of it.
+    - `key`: the idempotency key of the present step; `number`: its place in the turn; `attempt`: which try of it.
     - `facts`: figures that handlers add, shown with the answer; `cache`: messages that a handler keeps for the turn.
     """
 

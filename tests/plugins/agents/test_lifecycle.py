@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,7 +15,7 @@ from perpetual import Lab
 from perpetual.api import Conflict, NotFound, UsageError
 from perpetual_agents.agents import Agents
 from perpetual_agents.checkpoints import Checkpoints
-from perpetual_agents.lifecycle import MOVES, STATES, IllegalMove, after, legal_moves
+from perpetual_agents.lifecycle import MOVES, STATES, IllegalMove, Move, after, legal_moves
 from perpetual_agents.operations import pause, resume, start, stop
 
 LEGAL = {
@@ -27,7 +28,7 @@ LEGAL = {
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("move", MOVES)
-def test_every_pair_is_legal_or_a_typed_error(state: str, move: str) -> None:
+def test_every_pair_is_legal_or_a_typed_error(state: str, move: Move) -> None:
     """The table is written down a second time here, so that a change of it is meant."""
     wanted = LEGAL.get((state, move))
     if wanted is not None:
@@ -44,7 +45,7 @@ def test_every_pair_is_legal_or_a_typed_error(state: str, move: str) -> None:
 def test_an_unknown_move_is_refused() -> None:
     """It names the nearest."""
     with pytest.raises(Conflict, match="start"):
-        after("a1", "created", "strat")
+        after("a1", "created", cast("Move", "strat"))
 
 
 class Lifecycle(RuleBasedStateMachine):

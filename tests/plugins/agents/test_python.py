@@ -87,7 +87,7 @@ async def test_as_its_skill_document_says(lab: Lab, monkeypatch: pytest.MonkeyPa
     again = GenericPurposeDrivenAgent(agent_id="ceo", purpose="Strategic growth")
     await again.initialize()
     assert await again.get_state("test_key") == "test_value"
-    assert (await again.get_state())["last_event"]["data"] == "test"
+    assert await again.get_state() == {"test_key": "test_value", "last_event": {"type": "test_event", "data": "test"}}
     (kept,) = await again.get_goals()
     assert (kept["text"], kept["status"], kept["progress"]) == ("Increase revenue by 50%", "in_progress", 0.25)
     record = await again.record()

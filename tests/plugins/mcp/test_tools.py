@@ -32,11 +32,11 @@ SIX = {
 READERS = {
     "perpetual_status", "perpetual_brief", "perpetual_experiments", "perpetual_runs", "perpetual_logs",
     "perpetual_budget", "perpetual_curves", "perpetual_find", "perpetual_query", "perpetual_report",
-    "perpetual_bisections", "perpetual_campaigns", "perpetual_digest", "perpetual_thoughts",
+    "perpetual_bisections", "perpetual_campaigns", "perpetual_digest", "perpetual_thoughts", "perpetual_agents",
     "perpetual_rights", "perpetual_show",
 }  # fmt: skip
 OTHERS = {"perpetual_run", "perpetual_kill", "perpetual_wait", "perpetual_evidence", "perpetual_edit", "perpetual_undo",
-          "perpetual_memory_block", "perpetual_replay", "perpetual_bisect"}  # fmt: skip
+          "perpetual_memory_block", "perpetual_replay", "perpetual_bisect", "perpetual_agent_message"}  # fmt: skip
 PRINTS = "python -c 'print(\"val_loss=2.1\")'"
 
 
@@ -235,6 +235,9 @@ WRONG: list[tuple[str, dict[str, Any], int]] = [
     ("perpetual_bisect", {"good": "soon"}, 2),
     ("perpetual_bisections", {"file": "../x"}, 2),
     ("perpetual_campaigns", {"name": "nothing"}, 5),
+    ("perpetual_agents", {"id": "nothing"}, 5),
+    ("perpetual_agent_message", {"id": "nothing", "text": "x"}, 5),
+    ("perpetual_agent_message", {"id": "nothing", "text": "x", "wait_s": -1}, 2),
     ("perpetual_brief", {"tokens": 1}, 2),
     ("perpetual_report", {"cursor": "soon"}, 2),
     ("perpetual_edit", {"id": "e2"}, 2),
