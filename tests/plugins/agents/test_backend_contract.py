@@ -47,6 +47,7 @@ class TestOverHttp(BackendContract):
         return "ollama:tiny"
 
 
+@pytest.mark.slow
 class TestThatCallsATool(TestOverHttp):
     @pytest.fixture
     def backend(self, server: Server) -> ModelBackend:
@@ -63,6 +64,7 @@ class TestThatHangs(TestOverHttp):
         return build({})
 
 
+@pytest.mark.slow
 class TestThatFails(TestOverHttp):
     @pytest.fixture
     def backend(self, server: Server) -> ModelBackend:
@@ -70,6 +72,7 @@ class TestThatFails(TestOverHttp):
         return build({})
 
 
+@pytest.mark.slow
 class TestThatIsNotThere(BackendContract):
     @pytest.fixture
     def backend(self, monkeypatch: pytest.MonkeyPatch) -> ModelBackend:
