@@ -78,6 +78,7 @@ def perpetual_options() -> dict[str, Option]:
     server = {
         "name": Option("str", None, "Its name, as in mcp:NAME."),
         "command": Option("list", [], "The words that start it."),
+        "environment": Option("list", [], "Variables that it gets beside PATH, HOME and the like, by name."),
         "url": Option("str", None, "Its address, where it is served over HTTP.", nullable=True),
     }
     return {

@@ -253,7 +253,8 @@ class _Kit(NamedTuple):
         tools: dict[str, Bound] = dict(own)
         for name in found.tools:
             for bound in await _bound(lab, found, name, stack):
-                tools.setdefault(bound.spec.name, bound)
+                own = _renamed(bound, name) if bound.spec.name in tools else bound
+                tools.setdefault(own.spec.name, own)
         if backend is None:
             backend = cast("ModelBackend", lab.part("model_backend"))
             stack.push_async_callback(backend.close)
@@ -271,6 +272,15 @@ async def _bound(lab: Lab, agent: Agent, name: str, stack: AsyncExitStack) -> Se
     parts = {known_name("agent_tool", full): part for full, part in lab.parts("agent_tool")}
     tool = cast("AgentTool", parts[name])
     return [FunctionTool(function) for function in tool.functions(lab, agent)]
+
+
+def _renamed(bound: Bound, name: str) -> Bound:
+    """Returns a tool whose name is taken; one of an MCP server gets the server's name before its own."""
+    if not name.startswith("mcp:"):
+        return bound
+    from perpetual_agents.mcp_client import prefixed
+
+    return prefixed(bound, name.removeprefix("mcp:"))
 
 
 def _require_model(backend: ModelBackend, agent: Agent) -> None:
