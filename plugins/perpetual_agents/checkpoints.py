@@ -27,7 +27,7 @@ __all__ = ["Checkpoint", "Checkpoints", "fork_name"]
 # What a checkpoint holds of an agent; its state, its branch and its account are not brought back.
 _KEPT = ("name", "model", "system_prompt", "tools", "purpose", "scope", "criteria", "goals", "adapter", "cls", "data",
          "counters", "settings", "subscriptions", "hypothesis")  # fmt: skip
-_AUTOMATIC = ("auto", "pause", "stop")
+_AUTOMATIC = ("auto", "pause", "stop", "compaction")
 
 
 class Checkpoint(TypedDict):
@@ -77,6 +77,10 @@ class Checkpoints:
         since = newest[0]["snapshot"]["counters"] if newest else {}
         steps = sum(present["counters"].get(name, 0) - since.get(name, 0) for name in ("model_calls", "tool_calls"))
         return self.take(present.id, reason="auto") if steps >= every else None
+
+    def branch(self, agent: str) -> str:
+        """Returns the line of an agent's history that is in force."""
+        return str(self._agents.record(agent)["branch"])
 
     def _journal(self, agent: Record) -> Journal:
         return Journal(self.lab, agent.id, branch_of(agent))

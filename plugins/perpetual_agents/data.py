@@ -27,6 +27,8 @@ SETTINGS: dict[str, tuple[float, float, float]] = {
     "max_steps": (40, 1, 10_000),  # requests to a model in a turn
     "max_tokens": (2_000, 1, 200_000),  # of a reply
     "window": (200, 2, 100_000),  # messages that a model is shown at most
+    "compact_at_tokens": (24_000, 0, 10_000_000),  # of the conversation before older turns are summarised; 0: never
+    "inject_tokens": (0, 0, 100_000),  # of memory that a model is shown unasked at most; 0 shows none
     "checkpoint_every": (20, 0, 1_000_000),  # steps between two checkpoints; 0 takes none by itself
     "keep_checkpoints": (10, 1, 10_000),  # of those that were taken by themselves
     "timeout_s": (120.0, 0.1, 3_600),  # seconds of a request to a model, and of a call of a tool

@@ -124,7 +124,10 @@ class MessageDocument(TypedDict):
 
 
 class CheckpointDocument(TypedDict):
-    """A checkpoint; `reason` is auto, manual, pause, stop, restore or fork, `step` the last step that belongs to it."""
+    """A checkpoint; `step` is the last step that belongs to it.
+
+    `reason` is auto, manual, pause, stop, compaction, restore or fork.
+    """
 
     id: str
     agent: str

@@ -53,7 +53,13 @@ class Suspend(Exception):
 
 
 class Handler:
-    """One concern around the steps of a turn; see the contract at the top of this module. Each method passes on."""
+    """One concern around the steps of a turn; see the contract at the top of this module. Each method passes on.
+
+    `journals` is true of a handler that records the steps; it is left out where another handler asks the model for
+    itself (`Turn.beside`), which is a step that is recorded already.
+    """
+
+    journals = False
 
     async def turn(self, turn: Turn, proceed: Callable[[], Awaitable[Message]]) -> Message:
         """Wraps a whole turn; returns the last message of the agent."""

@@ -72,7 +72,7 @@ _CHECKPOINT = {
     "agent": Field("str", "Whose checkpoint it is.", required=True),
     "live": Field("str", "The agent until it is pruned."),
     "label": Field("str", "A name that a person gave it."),
-    "reason": Field("str", "auto, manual, pause, stop, restore or fork.", required=True),
+    "reason": Field("str", "auto, manual, pause, stop, compaction, restore or fork.", required=True),
     "branch": Field("str", "The line of history.", required=True),
     "after": Field("int", "The last step that belongs to it.", required=True),
     "snapshot": Field("dict", "The agent as it was, without its history; null once it is pruned.", verbatim=True),

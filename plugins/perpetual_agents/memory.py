@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, TypeAlias, TypedDict, Unpack
 
 from perpetual.api import (
     Conflict,
@@ -34,6 +34,7 @@ from perpetual_agents.data import check_text
 from perpetual_agents.memory_index import index_of, is_person, resembling
 from perpetual_agents.memory_text import (
     SHARED,
+    are_alike,
     check_key,
     check_shared,
     check_value,
@@ -42,7 +43,6 @@ from perpetual_agents.memory_text import (
     shingles,
     text_of,
 )
-from perpetual_agents.memory_text import are_alike as _are_alike
 from perpetual_agents.names import MEMORY, REMEMBERED
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         MemoryWriteDocument,
     )
 
-__all__ = ["STATUSES", "AgentMemory", "MemoryStatus", "reads_as_agent", "together"]
+__all__ = ["STATUSES", "AgentMemory", "Judged", "MemoryStatus", "reads_as_agent", "together"]
 
 MemoryStatus: TypeAlias = Literal["active", "quarantined", "released", "rejected", "deleted", "pruned"]
 STATUSES: tuple[MemoryStatus, ...] = ("active", "quarantined", "released", "rejected", "deleted", "pruned")
@@ -68,6 +68,16 @@ _PATH = "agents/memory.md"  # what the gates are given as the text's place
 _WITHHELD = "(withheld: it holds a secret)"
 _READ_TOGETHER = 15  # of the newest entries that a new one is read with, for attacks in pieces
 _RESEMBLING = 20  # entries that a new one is compared with
+
+
+class Judged(NamedTuple):
+    """An entry as the gates let it be written: without secrets, with the status that their verdict gives it."""
+
+    scope: str
+    key: str
+    value: object
+    status: MemoryStatus
+    verdict: MemoryVerdict
 
 
 class _Origin(TypedDict, total=False):
@@ -137,33 +147,51 @@ class AgentMemory:
             Refused: where a gate rejects it; it is kept with the status rejected, and `data` has the verdict.
             NotPermitted: where an agent would replace what a person wrote.
         """
+        judged = self.judge(scope, key, value)
+        alike = self._alike(judged)
+        answer = self.keep(judged, agent=agent, message=message, step=step, sources=sources, batch=batch)
+        answer["alike"] = alike
+        if answer["status"] == "rejected":
+            self._refuse(answer)
+        return answer
+
+    def judge(self, scope: str, key: str, value: object) -> Judged:
+        """Returns what the gates say of an entry, for `keep`; slow, so called outside of transactions.
+
+        Raises:
+            UsageError: for a key or a value that cannot be, and for a key that holds a secret.
+        """
         home, key, value = self.scope(scope), check_key(key), check_value(value)
-        self._check_no_secret(key)
+        if self.lab.part("redactor").text(key) != key:
+            raise UsageError("the key holds a secret", hint="another key", code="secret_in_record")
         verdict, value, status = self._judged(home, key, value)
-        alike = self._alike(home, key, text_of(value)) if status == "active" else []
+        return Judged(home, key, value, status, verdict)
+
+    def keep(
+        self, judged: Judged, *, agent: str | None = None, message: str | None = None, step: str | None = None,
+        sources: Sequence[str] = (), batch: str | None = None,
+    ) -> MemoryWriteDocument:  # fmt: skip
+        """Writes an entry that was judged, with the status that follows; see `set`. A rejected one is kept too.
+
+        Raises:
+            NotPermitted: where an agent would replace what a person wrote.
+        """
         with self.lab.transaction():
             known = self._of_step(step)
             if known is None:
-                self._check_may_change(home, key)
-                known = self._same(home, key, value, status)
+                self._check_may_change(judged.scope, judged.key)
+                known = self._same(judged)
             made = known or self._add(
-                home, key, value, status, agent=agent, message=message, step=step, sources=[*sources], batch=batch,
-                verdict={**verdict},
+                judged.scope, judged.key, judged.value, judged.status, agent=agent, message=message, step=step,
+                sources=[*sources], batch=batch, verdict={**judged.verdict},
             )  # fmt: skip
-        answer: MemoryWriteDocument = {**_document(made), "changed": known is None, "alike": alike or []}
-        if made["status"] == "rejected":
-            self._refuse(made, answer)
-        return answer
+        return {**_document(made), "changed": known is None, "alike": None}
 
-    def _refuse(self, made: Record, answer: MemoryWriteDocument) -> NoReturn:
-        category = (made["verdict"] or {}).get("category") or "rejected"
-        raise Refused(f"the entry {made['key']!r} was rejected: {category}", code="memory_rejected",
+    def _refuse(self, answer: MemoryWriteDocument) -> NoReturn:
+        category = (answer["verdict"]["category"] if answer["verdict"] else None) or "rejected"
+        raise Refused(f"the entry {answer['key']!r} was rejected: {category}", code="memory_rejected",
                       hint="the findings say which words; it is kept with status rejected and shown to no agent",
                       data=answer)  # fmt: skip
-
-    def _check_no_secret(self, key: str) -> None:
-        if self.lab.part("redactor").text(key) != key:
-            raise UsageError("the key holds a secret", hint="another key", code="secret_in_record")
 
     def _judged(self, scope: str, key: str, value: object) -> tuple[MemoryVerdict, object, MemoryStatus]:
         """Returns what the gates say, the value without its secrets, and the status that follows."""
@@ -201,17 +229,20 @@ class AgentMemory:
         texts = [text_of(row["value"]) for row in newest if row["key"] != key or row["scope"] != scope]
         return bool(texts) and len(texts) in together(self.lab, [*texts[::-1], text_of(value)])
 
-    def _alike(self, scope: str, key: str, text: str) -> list[str] | None:
+    def _alike(self, judged: Judged) -> list[str] | None:
         """Returns the keys of entries of the scope that say the same; None where they could not be compared."""
+        if judged.status != "active":
+            return []
+        text = text_of(judged.value)
         mine = shingles(text)
         try:
             with index_of(self.lab).of(self.lab) as connection:
-                found = resembling(connection, scope, text, most=_RESEMBLING)
+                found = resembling(connection, judged.scope, text, most=_RESEMBLING)
         except PerpetualError:
             return None  # the entry is written all the same
-        ranked = sorted((-likeness(mine, parts), one.key) for one in found
-                        if one.key != key and _are_alike(mine, parts := shingles(one.text)))  # fmt: skip
-        return [name for _, name in ranked]
+        others = [(one.key, shingles(one.text)) for one in found if one.key != judged.key]
+        ranked = sorted((-likeness(mine, parts), key) for key, parts in others if are_alike(mine, parts))
+        return [key for _, key in ranked]
 
     def _of_step(self, step: str | None) -> Record | None:
         return next(iter(self._rows.find(step=step)), None) if step is not None else None
@@ -226,12 +257,13 @@ class AgentMemory:
                 f"a person wrote the entry {key!r}", hint="write under another key", code="persons_entry"
             )
 
-    def _same(self, scope: str, key: str, value: object, status: MemoryStatus) -> Record | None:
+    def _same(self, judged: Judged) -> Record | None:
         """Returns the newest version of an entry where it says the same already."""
-        newest = next(iter(self._rows.list(limit=1, newest_first=True, place=_place(scope, key)).items), None)
-        if newest is None or newest["status"] in _GONE or _exact(newest["value"]) != _exact(value):
+        place = _place(judged.scope, judged.key)
+        newest = next(iter(self._rows.list(limit=1, newest_first=True, place=place).items), None)
+        if newest is None or newest["status"] in _GONE or _exact(newest["value"]) != _exact(judged.value):
             return None
-        return newest if newest["status"] in ("released", status) else None
+        return newest if newest["status"] in ("released", judged.status) else None
 
     def _add(self, scope: str, key: str, value: object, status: MemoryStatus, **fields: Unpack[_Origin]) -> Record:
         """Adds a version and moves the marks of what persons and agents see; inside of a transaction."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         ConsolidatedDocument,
         MemoryDocument,
         MemoryHitDocument,
+        MemoryUndone,
         MemoryWriteDocument,
     )
 
@@ -78,12 +79,11 @@ def _parsed(text: str) -> object:
 
 
 def _written(made: MemoryWriteDocument) -> str:
-    lines = [
-        f"{line(made['key'])}  {made['status']}  version {made['version']}" + "  unchanged" * (not made["changed"])
-    ]
+    said = "" if made["changed"] else "  unchanged"
+    lines = [f"{line(made['key'])}  {made['status']}  version {made['version']}{said}"]
     if made["status"] == "quarantined":
-        category = (made["verdict"] or {}).get("category") or "quarantine"
-        lines.append(f"  {line(category)}: no agent is shown it until a person releases it")
+        category = made["verdict"]["category"] if made["verdict"] else None
+        lines.append(f"  {line(category or 'quarantine')}: no agent is shown it until a person releases it")
     if made["alike"]:
         lines.append(f"  says the same as: {', '.join(map(line, made['alike'][:5]))}")
     return "\n".join(lines)
@@ -218,8 +218,9 @@ def consolidate(cli: CliContext, batch: str | None, scope: str | None) -> None:
         from perpetual_agents.memory import AgentMemory
 
         keys: Sequence[str] = AgentMemory(cli.lab).undo(batch)
-        cli.answer("agent_memory_undone", {"batch": batch, "keys": [*keys]},
-                   lambda: f"{batch} is taken back: {', '.join(map(line, keys)) or 'nothing was left of it'}")  # fmt: skip
+        undone: MemoryUndone = {"batch": batch, "keys": [*keys]}
+        named = ", ".join(map(line, keys)) or "nothing was left of it"
+        cli.answer("agent_memory_undone", undone, f"{line(batch)} is taken back: {named}")
         return
     made = consolidation.consolidate(cli.lab, _scope(None), scope=None if scope is None else _scope(scope))
     cli.answer("agent_memory_consolidated", made, lambda: _consolidated(made))

@@ -47,10 +47,13 @@ class MemoryDocument(TypedDict):
 
 
 class MemoryWriteDocument(MemoryDocument):
-    """An entry as it was written; `changed` is false where it said so already, `alike` are keys that say the same."""
+    """An entry as it was written.
+
+    `changed` is false where it said so already. `alike` are keys that say the same, null where none were compared.
+    """
 
     changed: bool
-    alike: list[str]
+    alike: list[str] | None
 
 
 class MemoryHitDocument(TypedDict):

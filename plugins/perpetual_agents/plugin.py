@@ -50,7 +50,9 @@ def perpetual_agent_handlers() -> list[Provider]:
         offer("scan", 30, "keeps attacks in results of tools from the model"),
         offer("retry", 40, "asks again after a transient failure", retry),
         offer("limits", 50, "holds the limits of the agent and of the day", limits),
+        offer("compaction", 55, "summarises older turns, and keeps what persons said"),
         offer("history", 60, "shows the model the newest messages"),
+        offer("recall", 65, "shows the model entries of memory, where a setting lets it"),
     ]
 
 
@@ -60,9 +62,7 @@ def perpetual_agent_tools() -> list[Provider]:
     return [
         Provider("agent_tool", "lab", "perpetual_agents.lab_tools:build_lab", "reads the lab, and proposes"),
         Provider("agent_tool", "goals", "perpetual_agents.lab_tools:build_goals", "reads and changes its own goals"),
-        Provider(
-            "agent_tool", "memory", "perpetual_agents.memory_tools:build", "keeps and finds what is worth keeping"
-        ),
+        Provider("agent_tool", "memory", "perpetual_agents.memory_tools:build", "keeps and finds what is worth it"),
     ]
 
 

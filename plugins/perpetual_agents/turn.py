@@ -21,7 +21,7 @@ from perpetual_agents.tools import ToolContext, ToolError
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual_agents.data import Agent
-    from perpetual_agents.journal import Journal
+    from perpetual_agents.journal import Journal, Kind, Step
     from perpetual_agents.model import ModelBackend, Say
     from perpetual_agents.tools import Bound
 
@@ -123,14 +123,57 @@ class Turn:
             tools=[tool.spec for tool in self.tools.values()], max_tokens=int(self.agent.setting("max_tokens")),
             key=self.key, timeout_s=self.agent.setting("timeout_s"), output=self.output,
         )  # fmt: skip
-        ask: Callable[[ModelRequest], Awaitable[ModelReply]] = partial(self.backend.request, say=self.say)
-        for handler in reversed(self._handlers):
-            ask = partial(_model, handler, self, ask)
-        reply = await ask(request)
+        reply = await self._request(request, self._handlers, self.say)
         self._finish()
         if not self.is_replayed:
             self.counts["model_calls"] += 1
         return assistant(reply.text, reply.calls, model=reply.model or request.model, mock=reply.mock, raw=reply.raw)
+
+    async def _request(self, request: ModelRequest, handlers: Sequence[Handler], say: Say | None) -> ModelReply:
+        ask: Callable[[ModelRequest], Awaitable[ModelReply]] = partial(self.backend.request, say=say)
+        for handler in reversed(handlers):
+            ask = partial(_model, handler, self, ask)
+        return await ask(request)
+
+    async def beside(
+        self, kind: Kind, key: str, request: ModelRequest | PerpetualError, asked: Mapping[str, object],
+        record: Callable[[ModelReply | PerpetualError], Callable[[], Step]],
+    ) -> Step:  # fmt: skip
+        """Asks the model for a handler, as a step of its own beside the present one; returns what was recorded of it.
+
+        The request goes through the handlers but for those that journal. `record` is given the reply, or why there is
+        none, and returns what writes the end of the step in the transaction in which its cost is settled; where it
+        raises, nothing is recorded.
+
+        Args:
+            kind: of the step.
+            key: of the step; one that is recorded is not asked again.
+            request: what is asked, its key is `key`; or why nothing can be.
+            asked: what the step's begin says of it.
+            record: as above; it may block.
+        """
+        begun = [step for step in await self.blocking(lambda: self.journal.of_turn(self.id)) if step.key == key]
+        done = next((step for step in begun if step.phase == "done"), None)
+        if done is not None:
+            return done
+        present = self.key, self.attempt, self.is_replayed, self._at_done
+        self.key, self.attempt, self.is_replayed, self._at_done = key, len(begun) + 1, False, []
+        try:
+            body = {**asked, "attempt": self.attempt}
+            await self.blocking(lambda: self.journal.begin(self.id, kind, key, body))
+            handlers = [handler for handler in self._handlers if not handler.journals]
+            found: ModelReply | PerpetualError
+            try:
+                if isinstance(request, PerpetualError):
+                    raise request
+                found = await self._request(request, handlers, None)
+                self.counts["model_calls"] += 1
+            except PerpetualError as problem:
+                found = problem
+            write = await self.blocking(lambda: record(found))
+            return await self.blocking(lambda: self.complete(write))
+        finally:
+            self.key, self.attempt, self.is_replayed, self._at_done = present
 
     async def _call(self, call: Call) -> Message:
         await self.blocking(self._next_step)

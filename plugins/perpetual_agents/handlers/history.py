@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from perpetual_agents.handler import Handler
 from perpetual_agents.messages import Message, tool_result
 
 if TYPE_CHECKING:
-    from perpetual_agents.journal import Journal
+    from perpetual_agents.journal import Journal, Step
     from perpetual_agents.turn import Turn
 
-__all__ = ["HistoryHandler", "build", "mended", "window"]
+__all__ = ["HistoryHandler", "Recent", "build", "mended", "recent", "shown", "window"]
 
 
 class HistoryHandler(Handler):
@@ -29,27 +29,62 @@ class HistoryHandler(Handler):
 def window(journal: Journal, most: int, turn: str | None = None) -> list[Message]:
     """Returns at most `most` messages of a history, oldest first, those of the turn left out; whole turns only.
 
-    A summary stands for all before it, so nothing older is read.
+    A summary comes first; it stands for all that it covers, so nothing older is read.
     """
-    found: list[Message] = []
-    turns: list[str] = []
+    return shown(recent(journal, most, turn), most)
+
+
+class Recent(NamedTuple):
+    """The newest messages of a history.
+
+    - `steps`: those that no summary covers, oldest first.
+    - `summary`: the step of the newest summary, None where none was reached.
+    - `is_whole`: False where older messages were not read.
+    """
+
+    steps: list[Step]
+    summary: Step | None
+    is_whole: bool
+
+
+def recent(journal: Journal, most: int, turn: str | None = None) -> Recent:
+    """Returns the messages since the newest summary, those of the turn left out; whole turns, so `most` and more.
+
+    A summary covers the steps up to the number `through` of its body: turns after that one, though recorded before
+    the summary, are kept as they are.
+    """
+    found: list[Step] = []
+    summary: Step | None = None
+    through = 0
     for step in journal.newest_first():
+        if summary is not None and step.number <= through:
+            break
         message = step.message
-        if message is None or (turn is not None and step.turn == turn):
+        if message is None:
             continue
-        if len(found) >= most and step.turn != turns[-1]:
-            break
-        found.append(message)
-        turns.append(step.turn)
         if message["role"] == "summary":
-            break
-    found.reverse()
-    turns.reverse()
-    if len(found) > most and turns[0] != turns[-1]:  # the oldest turn does not fit as a whole
-        oldest = turns[0]
-        keep = next((place for place, name in enumerate(turns) if name != oldest), 0)
-        found = found[keep:]
-    return mended(found)
+            if summary is None:
+                summary, through = step, _number(step.body.get("through"), step.number)
+        elif turn is None or step.turn != turn:
+            if len(found) >= most and step.turn != found[-1].turn:
+                return Recent(found[::-1], summary, False)
+            found.append(step)
+    return Recent(found[::-1], summary, True)
+
+
+def shown(found: Recent, most: int) -> list[Message]:
+    """Returns what a model is shown of the newest messages: at most `most`, whole turns, the summary first."""
+    steps = found.steps
+    if len(steps) > most and steps[0].turn != steps[-1].turn:  # the oldest turn does not fit as a whole
+        oldest = steps[0].turn
+        steps = steps[next(place for place, step in enumerate(steps) if step.turn != oldest) :]
+    messages = mended([step.message for step in steps if step.message is not None])
+    summary = None if found.summary is None else found.summary.message
+    return messages if summary is None else [summary, *messages]
+
+
+def _number(found: object, default: int) -> int:
+    return found if isinstance(found, int) else default
 
 
 def mended(messages: Sequence[Message]) -> list[Message]:

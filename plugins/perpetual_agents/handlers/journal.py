@@ -22,6 +22,8 @@ __all__ = ["JournalHandler", "build"]
 class JournalHandler(Handler):
     """Makes the steps of an agent durable."""
 
+    journals = True
+
     async def turn(self, turn: Turn, proceed: Callable[[], Awaitable[Message]]) -> Message:
         """Records what was said to the agent, once."""
         key = f"{turn.journal.branch}/{turn.id}/0"
