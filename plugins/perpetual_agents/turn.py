@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from perpetual.api import PerpetualError
+from perpetual.toolkit.crashpoints import step
 from perpetual_agents.handler import Handler
 from perpetual_agents.messages import Call, Message, assistant, tool_result, user
 from perpetual_agents.model import ModelReply, ModelRequest
@@ -152,8 +153,8 @@ class Turn:
             asked: what the step's begin says of it.
             record: as above; it may block.
         """
-        begun = [step for step in await self.blocking(lambda: self.journal.of_turn(self.id)) if step.key == key]
-        done = next((step for step in begun if step.phase == "done"), None)
+        begun = [one for one in await self.blocking(lambda: self.journal.of_turn(self.id)) if one.key == key]
+        done = next((one for one in begun if one.phase == "done"), None)
         if done is not None:
             return done
         present = self.key, self.attempt, self.is_replayed, self._at_done
@@ -161,6 +162,7 @@ class Turn:
         try:
             body = {**asked, "attempt": self.attempt}
             await self.blocking(lambda: self.journal.begin(self.id, kind, key, body))
+            step("agent:begun", 0)  # no step of the turn
             handlers = [handler for handler in self._handlers if not handler.journals]
             found: ModelReply | PerpetualError
             try:
@@ -171,7 +173,10 @@ class Turn:
             except PerpetualError as problem:
                 found = problem
             write = await self.blocking(lambda: record(found))
-            return await self.blocking(lambda: self.complete(write))
+            step("agent:effect", 0)
+            made = await self.blocking(lambda: self.complete(write))
+            step("agent:done", 0)
+            return made
         finally:
             self.key, self.attempt, self.is_replayed, self._at_done = present
 

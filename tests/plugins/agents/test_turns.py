@@ -283,7 +283,7 @@ def test_what_is_no_message_is_refused(lab: Lab) -> None:
 
 def test_the_window_is_whole_turns_and_a_summary_stands_for_the_rest(lab: Lab) -> None:
     """A model is shown the newest turns that fit, and nothing older than a summary."""
-    id = agent(lab, settings={"window": 4})
+    id = agent(lab, settings={"window": 4, "compact_at_tokens": 0})
     backend = Scripted(say("an answer"))
     work(lab, id, backend, *(f"question {n}" for n in range(5)))
     assert [message["text"] for message in backend.requests[-1].messages] == [
