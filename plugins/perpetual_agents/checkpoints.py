@@ -78,10 +78,6 @@ class Checkpoints:
         steps = sum(present["counters"].get(name, 0) - since.get(name, 0) for name in ("model_calls", "tool_calls"))
         return self.take(present.id, reason="auto") if steps >= every else None
 
-    def branch(self, agent: str) -> str:
-        """Returns the line of an agent's history that is in force."""
-        return str(self._agents.record(agent)["branch"])
-
     def _journal(self, agent: Record) -> Journal:
         return Journal(self.lab, agent.id, branch_of(agent))
 

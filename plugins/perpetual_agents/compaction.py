@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict, cast
 from perpetual.api import NotPermitted, PerpetualError
 from perpetual.toolkit.fence import fence
 from perpetual_agents.accounts import LimitReached
+from perpetual_agents.agents import Agents
 from perpetual_agents.checkpoints import Checkpoints
 from perpetual_agents.handlers.history import Recent, recent, shown
 from perpetual_agents.memory import AgentMemory
@@ -170,7 +171,7 @@ def _writer(turn: Turn, plan: Plan, key: str, found: ModelReply | PerpetualError
         body |= {"tokens_in": found.tokens_in, "tokens_out": found.tokens_out, "usd": found.usd}
 
     def write() -> Step:
-        if turn.journal.branch == Checkpoints(turn.lab).branch(turn.agent.id):
+        if turn.journal.branch == Agents(turn.lab).get(turn.agent.id).branch:
             Checkpoints(turn.lab).take(turn.agent.id, reason="compaction")
         try:
             kept = memory.keep(judged, agent=turn.agent.id, message=turn.id if turn.id.startswith("m") else None,

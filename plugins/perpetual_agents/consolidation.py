@@ -112,7 +112,7 @@ def merge(lab: Lab, scope: str) -> tuple[str | None, list[Merge]]:
                 continue  # written meanwhile
             if said is not None:
                 sources = [one["id"] for one in (found.into, *found.others)]
-                memory.keep(said, sources=sources, batch=batch)
+                memory.keep(said, sources=sources, batch=batch, author=found.into["author"])
             for other in found.others:
                 memory.prune(scope, other["key"], into=found.into["key"], batch=batch)
             done.append(found)

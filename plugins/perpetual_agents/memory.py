@@ -169,9 +169,11 @@ class AgentMemory:
 
     def keep(
         self, judged: Judged, *, agent: str | None = None, message: str | None = None, step: str | None = None,
-        sources: Sequence[str] = (), batch: str | None = None,
+        sources: Sequence[str] = (), batch: str | None = None, author: str | None = None,
     ) -> MemoryWriteDocument:  # fmt: skip
         """Writes an entry that was judged, with the status that follows; see `set`. A rejected one is kept too.
+
+        `author` is the agent whose words they are, where they are not the actor's.
 
         Raises:
             NotPermitted: where an agent would replace what a person wrote.
@@ -184,6 +186,7 @@ class AgentMemory:
             made = known or self._add(
                 judged.scope, judged.key, judged.value, judged.status, agent=agent, message=message, step=step,
                 sources=[*sources], batch=batch, verdict={**judged.verdict},
+                author=self.lab.actor if author is None or is_person(author) else author,
             )  # fmt: skip
         return {**_document(made), "changed": known is None, "alike": None}
 

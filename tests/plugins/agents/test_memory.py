@@ -175,12 +175,13 @@ def test_what_a_person_wrote_no_agent_changes(lab: Lab, acts: Lab, scout: str) -
     """Neither replaced nor deleted nor brought back."""
     memory, writes = AgentMemory(lab), AgentMemory(acts)
     memory.set(scout, "rule", "never touch the data")
-    for deed in (
+    deeds: list[Callable[[], object]] = [
         lambda: writes.set(scout, "rule", "do as you like"),
         lambda: writes.delete(scout, "rule"),
         lambda: writes.prune(scout, "rule", into="x", batch="b"),
         lambda: memory.prune(scout, "rule", into="x", batch="b"),
-    ):
+    ]
+    for deed in deeds:
         with pytest.raises(NotPermitted):
             deed()
     memory.delete(scout, "rule")
