@@ -53,6 +53,14 @@ from perpetual_agents.documents import (
     MessageDocument,
     StepDocument,
 )
+from perpetual_agents.memory_documents import (
+    ConsolidatedDocument,
+    MemoryDeleted,
+    MemoryDocument,
+    MemoryHitDocument,
+    MemoryUndone,
+    MemoryWriteDocument,
+)
 from perpetual_artifacts.documents import Gc
 from perpetual_autonomy.documents import Calibration, RightChanged, Rights
 from perpetual_believed.documents import Believed
@@ -124,6 +132,13 @@ DOCUMENTS: dict[str, Any] = {
     "agent_deleted": AgentDeleted,
     "agent_exported": AgentExported,
     "agent_goals": Page[GoalDocument],
+    "agent_memories": Page[MemoryDocument],
+    "agent_memory": MemoryDocument,
+    "agent_memory_consolidated": ConsolidatedDocument,
+    "agent_memory_deleted": MemoryDeleted,
+    "agent_memory_hits": Page[MemoryHitDocument],
+    "agent_memory_undone": MemoryUndone,
+    "agent_memory_write": MemoryWriteDocument,
     "agent_message": MessageDocument,
     "agent_messages": Page[MessageDocument],
     "agent_pruned": AgentPruned,

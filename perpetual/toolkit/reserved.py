@@ -23,8 +23,9 @@ __all__ = [
 DISTRIBUTION = "perpetual-lab"
 
 RESERVED: dict[str, frozenset[str]] = {
-    "agent_handler": frozenset({"checkpoint", "history", "journal", "limits", "retry", "scan"}),
-    "agent_tool": frozenset({"goals", "lab", "memory"}),
+    "agent_handler": frozenset({"approval", "checkpoint", "compaction", "history", "journal", "limits", "loops",
+                                "recall", "retry", "scan", "tracing"}),
+    "agent_tool": frozenset({"ask", "goals", "lab", "memory", "timers"}),
     "analyser": frozenset({"rules"}),
     "approver": frozenset({"earned"}),
     "board": frozenset({"board"}),
@@ -53,9 +54,9 @@ RESERVED: dict[str, frozenset[str]] = {
     "harness_hook": frozenset({"stop", "user-prompt"}),
     "loop": frozenset({"default"}),
     "mcp": frozenset({"mcp"}),
-    "mcp_tool": frozenset(map("perpetual_".__add__, ("agent_message", "agents", "bisect", "bisections", "campaigns", "curves", "digest", "find",
-                                                     "memory_block", "query", "replay", "report", "rights",
-                                                     "thoughts"))),
+    "mcp_tool": frozenset(map("perpetual_".__add__, ("agent_message", "agents", "bisect", "bisections", "campaigns",
+                                                     "curves", "digest", "find", "memory_block", "query", "replay",
+                                                     "report", "rights", "thoughts"))),
     "memory": frozenset({"git"}),
     "metric_reader": frozenset({"csv-file", "loggers", "metrics-log", "results-file", "stdout-json", "stdout-text"}),
     "mirror": frozenset({"mlflow", "tensorboard", "trackio", "wandb"}),

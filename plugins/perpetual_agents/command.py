@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -21,6 +21,7 @@ from perpetual.api import (
     printable,
 )
 from perpetual.toolkit.units import seconds_of
+from perpetual_agents.id_group import IdGroup
 from perpetual_agents.memory_command import memory
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ __all__ = ["agent"]
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 _ID = click.argument("agent_id", metavar="ID")
+_WHY = click.option("--why", metavar="T", help="A reason that is recorded.")
 _TEXTS = ("model", "system_prompt", "purpose", "scope", "adapter", "hypothesis")
 _LISTS = ("tools", "criteria", "subscriptions")
 
@@ -152,22 +154,52 @@ def _agent_text(one: AgentDocument) -> str:
     return "\n".join(lines)
 
 
-def _mover(name: Literal["start", "pause", "resume", "stop"], summary: str) -> None:
-    @agent.command(name=name, help=summary)
-    @_ID
-    @click.option("--why", metavar="T", help="A reason that is recorded.")
-    @json_option
-    @pass_cli
-    def move(cli: CliContext, agent_id: str, why: str | None) -> None:
-        from perpetual_agents import operations
+@agent.command()
+@_ID
+@_WHY
+@json_option
+@pass_cli
+def start(cli: CliContext, agent_id: str, why: str | None) -> None:
+    """Let an agent take messages, and run its tools that are code."""
+    from perpetual_agents import operations
 
-        _show(cli, operations.MOVES[name](cli.lab, agent_id, reason=why))
+    _show(cli, operations.start(cli.lab, agent_id, reason=why))
 
 
-_mover("start", "Let an agent take messages, and run its tools that are code.")
-_mover("pause", "Let an agent rest: its messages wait. A checkpoint is taken.")
-_mover("resume", "Let a paused agent, or one in error, go on at the step it was at.")
-_mover("stop", "End an agent's duty: it takes no messages until it is started. A checkpoint is taken.")
+@agent.command()
+@_ID
+@_WHY
+@json_option
+@pass_cli
+def pause(cli: CliContext, agent_id: str, why: str | None) -> None:
+    """Let an agent rest: its messages wait. A checkpoint is taken."""
+    from perpetual_agents import operations
+
+    _show(cli, operations.pause(cli.lab, agent_id, reason=why))
+
+
+@agent.command()
+@_ID
+@_WHY
+@json_option
+@pass_cli
+def resume(cli: CliContext, agent_id: str, why: str | None) -> None:
+    """Let a paused agent, or one in error, go on at the step it was at."""
+    from perpetual_agents import operations
+
+    _show(cli, operations.resume(cli.lab, agent_id, reason=why))
+
+
+@agent.command()
+@_ID
+@_WHY
+@json_option
+@pass_cli
+def stop(cli: CliContext, agent_id: str, why: str | None) -> None:
+    """End an agent's duty: it takes no messages until it is started. A checkpoint is taken."""
+    from perpetual_agents import operations
+
+    _show(cli, operations.stop(cli.lab, agent_id, reason=why))
 
 
 @agent.command()
@@ -469,7 +501,7 @@ def compare(cli: CliContext, agent_ids: tuple[str, ...]) -> None:
     cli.answer("agent_comparison", {**document}, text)
 
 
-@agent.group(invoke_without_command=True)
+@agent.group(cls=IdGroup, invoke_without_command=True)
 @_ID
 @json_option
 @pass_cli

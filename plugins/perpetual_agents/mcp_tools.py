@@ -84,10 +84,10 @@ def build_message(options: Mapping[str, object]) -> Callable[..., MessageAnswer]
 
 def _agents(
     lab: Lab,
-    id: Annotated[str | None, "An agent's id or name; none lists them."] = None,
-    cursor: Annotated[str | None, "Where the page before ended."] = None,
+    id: Annotated[str | None, "Id or name; none lists them."] = None,
+    cursor: Annotated[str | None, "The next page's."] = None,
 ) -> AgentsAnswer:
-    """Persistent agents of the project: state, inbox; with an id also goals and the newest answers."""
+    """Persistent agents; with an id also goals and newest answers."""
     from perpetual_agents import show
     from perpetual_agents.agents import Agents
 
@@ -108,12 +108,12 @@ def _agents(
 
 def _message(
     lab: Lab,
-    id: Annotated[str, "The agent's id or name."],
-    text: Annotated[str, "What it is asked."],
-    wait_s: Annotated[float, "Seconds to wait for the answer; it goes on afterwards."] = 30.0,
-    key: Annotated[str | None, "A second message with the same key is the first one."] = None,
+    id: Annotated[str, "Id or name."],
+    text: Annotated[str, "What to ask."],
+    wait_s: Annotated[float, "Seconds to wait; it goes on afterwards."] = 30.0,
+    key: Annotated[str | None, "Idempotency key."] = None,
 ) -> MessageAnswer:
-    """Sends a message to a persistent agent; its model, tools and limits are those that a person gave it."""
+    """Asks a persistent agent, by its id or name."""
     from perpetual_agents.agents import Agents
     from perpetual_agents.operations import OVER, is_served
 

@@ -11,6 +11,7 @@ import click
 
 from perpetual.api import CliContext, UsageError, json_option, line, page_options, pass_cli
 from perpetual.toolkit.foreign import parse_json
+from perpetual_agents.id_group import IdGroup
 
 if TYPE_CHECKING:
     from perpetual_agents.memory_documents import (
@@ -29,7 +30,7 @@ _MOST_READ = 64 * 1024 + 1
 _COLUMNS = ("entry", "version", "status", "by", "says")
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=IdGroup, invoke_without_command=True)
 @click.argument("agent_id", metavar="ID")
 @json_option
 @pass_cli

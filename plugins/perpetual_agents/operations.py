@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING
 
 from perpetual.api import PerpetualError, TransientError
 from perpetual_agents.agents import Agents
@@ -135,7 +135,7 @@ async def _work(
 
 
 def watched(lab: Lab, id: str, timeout_s: float | None) -> Record:
-    """Returns a message that another process answers, once it is over or waits. Raises TransientError at the timeout."""
+    """Returns a message that another process answers, once it is over or waits. Raises TransientError."""
     agents = Agents(lab)
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
@@ -160,15 +160,3 @@ def failure_of(message: Record) -> PerpetualError | None:
     found = PerpetualError(f"{message.id}: {error['message']}", hint=error.get("hint"), code=error["code"])
     found.exit = int(error.get("exit", 1))
     return found
-
-
-class Mover(Protocol):
-    """One move of an agent."""
-
-    def __call__(self, lab: Lab, agent: str, *, reason: str | None = None) -> Agent:
-        """Makes it."""
-
-
-MOVES: dict[Literal["start", "pause", "resume", "stop", "watched"], Mover] = {
-    "start": start, "pause": pause, "resume": resume, "stop": stop,
-}  # fmt: skip

@@ -49,7 +49,7 @@ def _typed_dict(hint: type, above: tuple[object, ...]) -> object:
         origin: object = get_origin(one)
         inner = get_args(one)[0] if origin in (typing.Required, typing.NotRequired) else one
         plain = _plain(inner, above)
-        is_needed = name in hint.__required_keys__
+        is_needed = name in cast("frozenset[str]", vars(hint)["__required_keys__"])
         fields[name] = plain if is_needed else typing_extensions.NotRequired[plain]
     make = cast("Callable[[str, dict[str, object]], type]", typing_extensions.TypedDict)
     made = make(hint.__name__, fields)

@@ -253,8 +253,8 @@ class _Kit(NamedTuple):
         tools: dict[str, Bound] = dict(own)
         for name in found.tools:
             for bound in await _bound(lab, found, name, stack):
-                own = _renamed(bound, name) if bound.spec.name in tools else bound
-                tools.setdefault(own.spec.name, own)
+                tool = _renamed(bound, name) if bound.spec.name in tools else bound
+                tools.setdefault(tool.spec.name, tool)
         if backend is None:
             backend = cast("ModelBackend", lab.part("model_backend"))
             stack.push_async_callback(backend.close)

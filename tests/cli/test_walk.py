@@ -48,7 +48,70 @@ class Row(NamedTuple):
 
 # In the prepared project: h1; e1 complete with r1; e2 proposed; e3 approved; e4 approved, sleeps; e5 approved, fails;
 # v1 an opinion on h1; the note notes/a.md.
+AGENT = "agent create scout --model test:echo"
+AGENT_ON = (AGENT, "agent start scout")
+AGENT_KNOWS = (AGENT, "agent memory a1 set k v")
 TABLE: dict[str, Row] = {
+    "agent": Row("agent", "agents", "@nowhere agent", 5),
+    "agent create": Row(AGENT, "agent", "agent create a1 --model test:echo", 2),
+    "agent list": Row("agent list", "agents", "agent list --state nwe", 2),
+    "agent show": Row("agent show scout", "agent", "agent show scuot", 5, (AGENT,)),
+    "agent start": Row("agent start a1", "agent", "agent start a9", 5, (AGENT,)),
+    "agent pause": Row("agent pause a1", "agent", "agent pause a9", 5, AGENT_ON),
+    "agent resume": Row("agent resume a1", "agent", "agent resume a9", 5, (*AGENT_ON, "agent pause a1")),
+    "agent stop": Row("agent stop a1", "agent", "agent stop a9", 5, AGENT_ON),
+    "agent delete": Row("agent delete a1", "agent_deleted", "agent delete a9", 5, (AGENT,)),
+    "agent set": Row("agent set a1 window=20", "agent", "agent set a9 window=1", 5, (AGENT,)),
+    "agent limit": Row("agent limit a1 --usd 5", "agent", "agent limit a9 --usd much", 5, (AGENT,)),
+    "agent message": Row("agent message a1 hello", "agent_message", "agent message a1 ''", 2, AGENT_ON),
+    "agent wait": Row(
+        "agent wait m1", "agent_message", "agent wait m9", 5, (*AGENT_ON, "agent message a1 hi --no-wait")
+    ),
+    "agent events": Row("agent events a1", "agent_messages", "agent events a9", 5, (AGENT,)),
+    "agent logs": Row("agent logs a1", "agent_steps", "agent logs a1 --cursor x", 2, AGENT_ON),
+    "agent checkpoint": Row("agent checkpoint a1", "agent_checkpoint", "agent checkpoint a9", 5, (AGENT,)),
+    "agent restore": Row(
+        "agent restore a1 now", "agent_restored", "agent restore a1 then", 5, (AGENT, "agent checkpoint a1 --label now")
+    ),
+    "agent fork": Row("agent fork a1", "agent", "agent fork a9", 5, (AGENT,)),
+    "agent compare": Row("agent compare a1 a2", "agent_comparison", "agent compare a1", 2, (AGENT, "agent fork a1")),
+    "agent goals": Row("agent goals a1", "agent_goals", "agent goals a9", 5, (AGENT,)),
+    "agent goals add": Row("agent goals a1 add more", "agent_goals", "agent goals a1 add ''", 2, (AGENT,)),
+    "agent goals update": Row(
+        "agent goals a1 update g1 --progress 0.5", "agent_goals", "agent goals a1 update g9 --progress 1", 5,
+        (AGENT, "agent goals a1 add more"),
+    ),
+    "agent tools": Row("agent tools", "agent_tools", "@nowhere agent tools", 5),
+    "agent export": Row(
+        "agent export a1 -o a.json", "agent_exported", "agent export a1 -o nowhere/a.json", 5, (AGENT,)
+    ),
+    "agent import": Row(
+        "agent import a.json --name copy", "agent", "agent import nothing.json", 5, (AGENT, "agent export a1 -o a.json")
+    ),
+    "agent memory": Row("agent memory a1", "agent_memories", "agent memory a9", 5, (AGENT,)),
+    "agent memory set": Row(
+        "agent memory a1 set k v", "agent_memory_write", "agent memory a9 set k v", 5, (AGENT,)
+    ),
+    "agent memory get": Row("agent memory a1 get k", "agent_memory", "agent memory a1 get j", 5, AGENT_KNOWS),
+    "agent memory search": Row(
+        "agent memory a1 search v", "agent_memory_hits", "agent memory a9 search v", 5, AGENT_KNOWS
+    ),
+    "agent memory list": Row(
+        "agent memory a1 list", "agent_memories", "agent memory a9 list", 5, AGENT_KNOWS
+    ),
+    "agent memory delete": Row(
+        "agent memory a1 delete k", "agent_memory_deleted", "agent memory a1 delete j", 5, AGENT_KNOWS
+    ),
+    "agent memory history": Row(
+        "agent memory a1 history k", "agent_memories", "agent memory a1 history j", 5, AGENT_KNOWS
+    ),
+    "agent memory release": Row(
+        None, "agent_memory", "agent memory a1 release k --why x", 5,
+        why="needs a text that the gates quarantine: tests/plugins/agents/test_memory.py",
+    ),
+    "agent memory consolidate": Row(
+        "agent memory a1 consolidate", "agent_memory_consolidated", "agent memory a9 consolidate", 5, (AGENT,)
+    ),
     "aa": Row("aa e1 --dry-run", "aa_plan", "aa e1 --runs 3", 2),
     "init": Row("init", "init", "init -H nobody", 2),
     "status": Row("status", "status", "@nowhere status", 5),

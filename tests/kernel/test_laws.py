@@ -204,7 +204,8 @@ _CLIENTS = ("perpetual_devkit/server_check.py",)
 _CACHES = ("perpetual_find/index.py", "perpetual_find/logs.py", "perpetual_find/transaction.py",
            "perpetual_report/board_cache.py", "perpetual_mirrors/outbox.py", "perpetual_site/kept.py",
            "perpetual_lineage/index.py", "perpetual_recall/cache_file.py", "perpetual_recall/index.py",
-           "perpetual_recall/outcomes.py", "perpetual_notify/outbox.py")  # fmt: skip
+           "perpetual_recall/outcomes.py", "perpetual_notify/outbox.py", "perpetual_agents/memory_index.py",
+           "perpetual_agents/memory_search.py")  # fmt: skip
 # Nor is what starts the process that loads a tracker's library.
 _PUSHERS = ("perpetual_mirrors/starting.py",)
 # Nor is what shows a notice on the desktop, or starts the user's own program for it.
@@ -215,6 +216,8 @@ _KEEPERS = ("perpetual_daemon/keeper.py", "perpetual_daemon/unit.py")
 _RESIDENTS = ("perpetual_mcp/warm.py", "perpetual_mcp/resident.py")
 # Nor is git, as campaigns use it: worktrees and branches of their own.
 _CAMPAIGNS = ("perpetual_campaign/repository.py",)
+# Nor is the suite that looks for what a backend of models has left behind.
+_BACKENDS = ("perpetual_agents/testing/backends.py",)
 # Nor is what reads the time of a commit.
 _COMMITS = ("perpetual_report/commits.py",)
 # Nor is what starts the program of a thinker, and what looks whether one has left a process behind.
@@ -239,7 +242,8 @@ def _reaches(source: str) -> Iterator[str]:
 
 def _faces() -> list[Path]:
     exempt = (*_READERS, *_SCRATCH, *_INSTALLERS, *_POOLS, *_OWNERS, *_HARNESSES, *_CLIENTS, *_CACHES, *_NOTICES,
-              *_PUSHERS, *_COMMITS, *_KEEPERS, *_THINKERS, *_CAMPAIGNS, *_RESIDENTS)  # fmt: skip
+              *_PUSHERS, *_COMMITS, *_KEEPERS, *_THINKERS, *_CAMPAIGNS, *_RESIDENTS,
+              *_BACKENDS)  # fmt: skip
     plugins = [path for path in (ROOT / "plugins").glob("perpetual_*/**/*.py")
                if path.relative_to(ROOT / "plugins").parts[0] not in _PARTS
                and path.relative_to(ROOT / "plugins").as_posix() not in exempt]  # fmt: skip

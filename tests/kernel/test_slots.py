@@ -101,7 +101,8 @@ def test_another_plugin_fills_a_slot_that_a_plugin_brings() -> None:
     assert found.choose("critic", "stern").qualified_name == "aa-fills/stern"
     assert [offer.name for offer in found.serving("juror")] == ["a", "b"]
     assert found.slot("critic") == CRITIC
-    brought = ["model_backend", "agent_handler", "agent_tool", "approver", "loop", "companion", "frames", "dispatcher", "harness_hook", "mirror", "note_form",
+    brought = ["model_backend", "agent_handler", "agent_tool",
+               "approver", "loop", "companion", "frames", "dispatcher", "harness_hook", "mirror", "note_form",
                "notifier", "retriever", "embedder", "price", "withholder", "board", "site", "planner", "stopper",
                "service_host", "thinker", "question", "critic", "juror"]  # fmt: skip
     assert list(found.slots) == [*SLOTS, *brought]

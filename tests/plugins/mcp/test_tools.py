@@ -301,7 +301,7 @@ def test_no_tool_starts_an_unapproved_experiment(filled: Path) -> None:
         assert error_of(approve)["code"] == "usage"  # there is no such tool
         return [tool.name for tool in tools]
 
-    assert len(talk(opener(filled), deed)) == 29
+    assert len(talk(opener(filled), deed)) == 31
     with Lab.open(filled) as lab:
         assert {lab.experiments.get(id).status for id in ("e2", "e3")} == {"proposed"}
         assert not [run for run in lab.runs.list().items if run.experiment_id != "e1"]

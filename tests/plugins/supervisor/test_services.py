@@ -115,7 +115,7 @@ def finding_of(lab: Lab) -> DoctorCheck:
 
 def test_a_service_is_started_shown_and_stopped(lab: Lab) -> None:
     assert [(item["name"], item["state"]) for item in lab.services.list() if "daemon" not in item["name"]] == [
-        (name, "stopped") for name in ("bell", "broken", "deaf", "short", "sick", "mcp")
+        (name, "stopped") for name in ("bell", "broken", "deaf", "short", "sick", "agents", "mcp")
     ]
     started = lab.services.start("bell")
     assert (started["state"], started["qualified_name"], started["summary"]) == ("running", "acme/bell", "the bell")
