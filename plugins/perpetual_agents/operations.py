@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from perpetual_agents.model import ModelBackend, Say
 
 __all__ = [
-    "MOVES",
     "OVER",
     "answered",
     "failure_of",
