@@ -45,6 +45,7 @@ def perpetual_agent_handlers() -> list[Provider]:
                         options=options)  # fmt: skip
 
     return [
+        offer("tracing", 5, "traces turns and their steps by OpenTelemetry, where it is set up"),
         offer("checkpoint", 10, "takes checkpoints by itself"),
         offer("journal", 20, "records each step before its effect and after it"),
         offer("scan", 30, "keeps attacks in results of tools from the model"),
