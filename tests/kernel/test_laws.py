@@ -216,12 +216,12 @@ _KEEPERS = ("perpetual_daemon/keeper.py", "perpetual_daemon/unit.py")
 _RESIDENTS = ("perpetual_mcp/warm.py", "perpetual_mcp/resident.py")
 # Nor is git, as campaigns use it: worktrees and branches of their own.
 _CAMPAIGNS = ("perpetual_campaign/repository.py",)
-# Nor is the suite that looks for what a backend of models has left behind.
-_BACKENDS = ("perpetual_agents/testing/backends.py",)
 # Nor is what reads the time of a commit.
 _COMMITS = ("perpetual_report/commits.py",)
 # Nor is what starts the program of a thinker, and what looks whether one has left a process behind.
 _THINKERS = ("perpetual_thinkers/by_command.py", "perpetual_thinkers/testing/__init__.py")
+# Nor is what looks whether a backend of models has left a process or a connection behind.
+_MODELS = ("perpetual_agents/testing/backends.py",)
 _INSIDES = frozenset({"_ctx", "context", "store", "_store", "transaction", "kill", "killpg", "fork", "posix_spawn"})
 _TOOLS = frozenset({"subprocess", "multiprocessing", "sqlite3", "tinydb", "dulwich", "psutil", "pynvml", "git"})
 
@@ -243,7 +243,7 @@ def _reaches(source: str) -> Iterator[str]:
 def _faces() -> list[Path]:
     exempt = (*_READERS, *_SCRATCH, *_INSTALLERS, *_POOLS, *_OWNERS, *_HARNESSES, *_CLIENTS, *_CACHES, *_NOTICES,
               *_PUSHERS, *_COMMITS, *_KEEPERS, *_THINKERS, *_CAMPAIGNS, *_RESIDENTS,
-              *_BACKENDS)  # fmt: skip
+              *_MODELS)  # fmt: skip
     plugins = [path for path in (ROOT / "plugins").glob("perpetual_*/**/*.py")
                if path.relative_to(ROOT / "plugins").parts[0] not in _PARTS
                and path.relative_to(ROOT / "plugins").as_posix() not in exempt]  # fmt: skip
