@@ -71,7 +71,7 @@ def perpetual_agent_tools() -> list[Provider]:
 def perpetual_thinkers() -> list[Provider]:
     """Offers a model, through the backend in force, as a thinker of the loop."""
     options = {
-        "thinker_model": Option("str", None, "The thinker's, as provider:name; by default that of agents.", nullable=True),
+        "thinker_model": Option("str", None, "The thinker's own, as provider:name.", nullable=True),
         "thinker_timeout_s": Option("float", 120.0, "Seconds after which a question to it fails.", minimum=0.1,
                                     maximum=3600.0),
     }
