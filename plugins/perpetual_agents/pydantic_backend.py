@@ -1,4 +1,4 @@
-"""The backend `pydantic-ai`: twelve providers of models by their names, and a stand-in for those who ask for it.
+"""The backend `pydantic-ai`: twelve providers of models by their names, and a stand-in that is asked for by name.
 
     {"model": "ollama:qwen3:4b"}    {"model": "openrouter:z-ai/glm-4.6"}    {"model": "test:echo"}
 

@@ -130,7 +130,7 @@ class TracingHandler(Handler):
     def _instruments(self) -> _Instruments | None:
         """Returns what spans are made with; None where nothing in the process would take them."""
         if "opentelemetry.trace" not in sys.modules and not any(os.environ.get(name) for name in _SET_BY):
-            return None  # nobody has set a provider without importing it
+            return None  # a provider is set by what imports this module
         try:
             from opentelemetry import metrics, trace
         except ImportError:
