@@ -33,7 +33,9 @@ from perpetual_agents.data import Agent, Goal
 from perpetual_agents.decorators import TOOL
 from perpetual_agents.operations import OVER, failure_of, is_served, pause, resume, start, stop
 from perpetual_agents.plain_types import plain_type
+from perpetual_agents.pulse import pulse_of
 from perpetual_agents.serving import Worker, busy, is_busy
+from perpetual_agents.times import seconds_until
 from perpetual_agents.tools import Bound, FunctionTool, ToolContext
 from perpetual_agents.typed_state import TypedState
 
@@ -47,7 +49,7 @@ __all__ = ["GenericPurposeDrivenAgent", "LeadershipAgent", "PerpetualAgent", "Pu
 
 _FIELDS, _STATE = "fields", "state"
 _MENDS = 2  # further answers that a model is asked for where one does not fit its type
-_LOOK_S = 0.5
+_SWEEP_S = 30.0  # between two looks at the inbox where nothing wakes
 
 
 class Options(TypedDict, total=False):
@@ -313,10 +315,12 @@ class PerpetualAgent:
                 state = message["state"] if self.model else "done"
                 message = await asyncio.to_thread(partial(agents.close_message, id, state, handled=True, **fields))
         while message["state"] not in (*OVER, "waiting") and (await self.record()).state == "running":
-            await Worker(self.lab, self.id, own_tools=self._own_tools(), backend=self._backend).work(
+            worked = await Worker(self.lab, self.id, own_tools=self._own_tools(), backend=self._backend).work(
                 until=id, timeout_s=None
             )
             message = await asyncio.to_thread(agents.message, id)
+            if not worked:
+                break  # one before it waits for a person, or it is not due yet
         await self.save_state()
         problem = failure_of(message)
         if problem is not None:
@@ -328,6 +332,14 @@ class PerpetualAgent:
         await self._require_running()
         posted = await asyncio.to_thread(lambda: Agents(self.lab).post(self.id, text, key=key))
         message, _ = await self._worked(posted.id)
+        return self._answer_of(message)
+
+    def _answer_of(self, message: Record) -> str:
+        """Returns the answer to a message. Raises Conflict where it has none now, such as one that waits."""
+        if message["state"] != "done":
+            why = (message["error"] or {}).get("message", message["state"])
+            raise Conflict(f"{self.agent_id} does not answer now: {why}", hint=f"perpetual agent show {self.id}",
+                           code="not_answered")  # fmt: skip
         return str(message["answer"] or "")
 
     async def _require_running(self) -> None:
@@ -338,17 +350,22 @@ class PerpetualAgent:
     async def _serve(self) -> None:
         """Answers the inbox while this program lives; sleeps until something comes."""
         agents = Agents(self.lab)
-        while True:
-            seen = await asyncio.to_thread(self.lab.feed.last)
-            for message in await asyncio.to_thread(agents.pending, self.id):
-                if message["state"] == "waiting" or message["due"]:
-                    continue
-                try:
-                    await self._serve_one(message)
-                except PerpetualError as problem:
-                    self.logger.warning("%s: %s", message.id, problem)
-            while await asyncio.to_thread(self.lab.feed.last) <= seen:
-                await asyncio.to_thread(partial(self.lab.feed.wait, seen, timeout_s=_LOOK_S))
+        async with pulse_of(self.lab) as pulse:
+            while True:
+                seen = await asyncio.to_thread(self.lab.feed.last)
+                wait_s = _SWEEP_S
+                for message in await asyncio.to_thread(agents.pending, self.id):
+                    if message["state"] == "waiting":
+                        break  # a turn is answered as a whole before the next one begins
+                    due_s = seconds_until(message["due"])
+                    if due_s > 0:
+                        wait_s = min(wait_s, due_s)
+                        continue
+                    try:
+                        await self._serve_one(message)
+                    except PerpetualError as problem:
+                        self.logger.warning("%s: %s", message.id, problem)
+                await pulse.wait(seen, wait_s)
 
     async def _serve_one(self, message: Record) -> None:
         if (await self.record()).state != "running":
@@ -429,11 +446,7 @@ class PerpetualAgent:
             posted = await asyncio.to_thread(lambda: Agents(self.lab).post(
                 self.id, text, sender="program", key=f"{key}/{posted.id}", data=data))  # fmt: skip
         message, _ = await self._worked(posted.id)
-        if message["state"] != "done":
-            why = (message["error"] or {}).get("message", message["state"])
-            raise Conflict(f"{self.agent_id} does not answer now: {why}", hint=f"perpetual agent show {self.id}",
-                           code="not_answered")  # fmt: skip
-        return str(message["answer"] or "")
+        return self._answer_of(message)
 
     # goals and purpose
 

@@ -21,6 +21,7 @@ from perpetual_agents.fields import given
 from perpetual_agents.lifecycle import STATES, Move, after
 from perpetual_agents.names import (
     AGENT,
+    CHANGED,
     CHECKPOINT,
     COUNTERS,
     CREATED,
@@ -43,7 +44,8 @@ _LONGEST_MESSAGE = 256 * 1024
 _LISTED = "yes"
 _LONG_TEXTS = frozenset({"system_prompt", "purpose", "scope"})
 _SHORT_TEXTS = frozenset({"model", "adapter", "cls"})
-_LISTS = frozenset({"criteria", "subscriptions"})
+_LISTS = frozenset({"criteria", "subscriptions", "approvals"})
+_HEARS = frozenset({"subscriptions", "hypothesis"})
 _OVER = ("done", "failed", "dropped")
 
 
@@ -61,6 +63,7 @@ class Changes(TypedDict, total=False):
     hypothesis: str | None
     settings: Mapping[str, object]
     subscriptions: Sequence[str]
+    approvals: Sequence[str]
 
 
 class Agents:
@@ -77,7 +80,8 @@ class Agents:
         tools: Sequence[str] = (), scope: str = "", criteria: Sequence[str] = (), adapter: str | None = None,
         cls: str | None = None, hypothesis: str | None = None, limits: Mapping[str, object] | None = None,
         settings: Mapping[str, object] | None = None, data: Mapping[str, object] | None = None,
-        subscriptions: Sequence[str] = (), goals: Sequence[Goal] = (), idempotency_key: str | None = None,
+        subscriptions: Sequence[str] = (), approvals: Sequence[str] = (), goals: Sequence[Goal] = (),
+        idempotency_key: str | None = None,
     ) -> Agent:  # fmt: skip
         """Makes an agent in the state created.
 
@@ -94,6 +98,7 @@ class Agents:
             settings: see `perpetual_agents.data.SETTINGS`.
             data: its own state, as JSON.
             subscriptions: types of events that go to its inbox.
+            approvals: names of tools that a person approves each call of; `*` is all.
             goals: goals that it has from the start.
             idempotency_key: a call with the same key answers the first one's agent.
 
@@ -104,6 +109,7 @@ class Agents:
         fields = self.checked(Changes(
             model=model, system_prompt=system_prompt, tools=tools, purpose=purpose, scope=scope, criteria=criteria,
             adapter=adapter, cls=cls, hypothesis=hypothesis, settings=settings or {}, subscriptions=subscriptions,
+            approvals=approvals,
         ))  # fmt: skip
         check_name(name)
         limit = checks.check_limits(limits or {})
@@ -116,10 +122,12 @@ class Agents:
                     return agent_of(made)
             self.require_free(name)
             account = accounts.new(self.lab, limit) if limit else None
+            if checks.hears(fields):
+                self._catch_up()
             record = self._agents.add(
                 name=name, goals=[*goals], state="created", reason=None, data=dict(data or {}),
                 counters=dict.fromkeys(COUNTERS, 0), branch=None, account=account, listed=_LISTED,
-                key=idempotency_key, **given(fields),
+                key=idempotency_key, hears=checks.hears(fields), **given(fields),
             )  # fmt: skip
             self.lab.feed.emit(CREATED, record.id, {"name": name, "parent": None})
         return agent_of(record)
@@ -212,10 +220,31 @@ class Agents:
         )  # fmt: skip
 
     def change(self, agent: str, **changes: Unpack[Changes]) -> Agent:
-        """Changes fields of an agent. Raises UsageError for a value that cannot be, NotFound."""
+        """Changes fields of an agent.
+
+        Raises:
+            UsageError: for a value that cannot be.
+            NotFound: for an unknown agent.
+            NotPermitted: where an agent takes a tool off the list of those that a person approves.
+        """
         with self.lab.transaction():
             present = self.record(agent)
-            return agent_of(self._agents.update(present.id, **given(self.checked(changes))))
+            fields = self.checked(changes)
+            kept = cast("Sequence[str]", fields.get("approvals", present["approvals"] or ()))
+            if {*(present["approvals"] or ())} - {*kept}:
+                self.lab.services.allows(f"letting {present['name']} call tools without a person")
+            if fields.keys() & _HEARS:
+                self._catch_up()
+                fields["hears"] = checks.hears({**present.fields, **fields})
+            changed = self._agents.update(present.id, **given(fields))
+            self.lab.feed.emit(CHANGED, present.id, {"fields": sorted(changes)})
+            return agent_of(changed)
+
+    def _catch_up(self) -> None:
+        """Puts the events up to now into the inboxes: who hears what changes."""
+        from perpetual_agents.subscriptions import caught_up
+
+        caught_up(self.lab)
 
     def delete(self, agent: str) -> Agent:
         """Takes an agent off the list; its records stay in the record. Raises Conflict while it runs or is paused."""
@@ -320,6 +349,10 @@ class Agents:
             )  # fmt: skip
             self.lab.feed.emit(POSTED, present.id, {"message": made.id, "type": type})
             return made
+
+    def has(self, agent: str, key: str) -> bool:
+        """Returns whether a message with a key was taken."""
+        return bool(self._messages.find(dedup=f"{self.record(agent).id}:{key}"))
 
     def message(self, id: str) -> Record:
         """Returns a message by its id. Raises NotFound."""

@@ -33,7 +33,7 @@ __all__ = ["FORMAT", "read", "write"]
 FORMAT = "perpetual.agent/1"
 _MOST_BYTES = 512 * 1024 * 1024
 _FIELDS = ("model", "system_prompt", "tools", "purpose", "scope", "criteria", "adapter", "cls", "settings",
-           "subscriptions")  # fmt: skip
+           "subscriptions", "approvals")  # fmt: skip
 _KINDS = ("message", "model", "tool", "result", "compaction", "state")
 
 

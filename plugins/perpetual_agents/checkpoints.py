@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 from perpetual.api import Conflict, Listing, NotFound, UsageError
 from perpetual_agents import accounts
 from perpetual_agents.agents import Agents, Changes
-from perpetual_agents.data import Agent, agent_of, branch_of, check_name, check_text
+from perpetual_agents.data import Agent, agent_of, branch_of, check_name, check_text, hears
 from perpetual_agents.fields import given
 from perpetual_agents.journal import Journal
 from perpetual_agents.names import AGENT, BRANCH, CHECKPOINT, COUNTERS, CREATED, RESTORED
+from perpetual_agents.subscriptions import caught_up
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -143,8 +144,10 @@ class Checkpoints:
             for message in self._agents.pending(present.id):
                 self._agents.close_message(message.id, "dropped")
             branch = self._branches.add(parent=found["branch"], after=found["after"])
-            fields = {**found["snapshot"], "name": present["name"], "counters": self._agents.record(agent)["counters"]}
-            made = self.lab.records(AGENT).update(present.id, branch=branch.id, **fields)
+            fields = {**_kept(found), "name": present["name"], "counters": self._agents.record(agent)["counters"]}
+            fields["hears"] = hears({**present.fields, **fields})
+            caught_up(self.lab)
+            made = self.lab.records(AGENT).update(present.id, branch=branch.id, **given(fields))
             self.lab.feed.emit(RESTORED, present.id, {"checkpoint": found.id, "saved": saved["id"]})
         return agent_of(made), saved
 
@@ -172,16 +175,25 @@ class Checkpoints:
             self._agents.require_free(name)
             at = checkpoint or self.take(present.id, reason="fork")["id"]
             found = self.find(present.id, at)
-            kept = cast("dict[str, object]", found["snapshot"])
+            kept = _kept(found)
             own = {**cast("dict[str, object]", kept["data"]), **(data or {})}
             branch = self._branches.add(parent=found["branch"], after=found["after"])
+            caught_up(self.lab)
             made = self.lab.records(AGENT).add(**given({
                 **kept, **changed, "name": name, "data": own, "counters": dict.fromkeys(COUNTERS, 0),
+                "approvals": sorted({*(present["approvals"] or ()), *changes.get("approvals", ())}),
+                "hears": hears({**kept, **changed}),
                 "state": "created", "reason": None, "branch": branch.id, "account": accounts.of(self.lab, present.id),
                 "parent": present.id, "listed": "yes",
             }))  # fmt: skip
             self.lab.feed.emit(CREATED, made.id, {"name": name, "parent": present.id})
         return agent_of(made)
+
+
+def _kept(checkpoint: Record) -> dict[str, object]:
+    """Returns what a checkpoint holds of its agent, and nothing else that its record may have been given."""
+    snapshot = cast("dict[str, object]", checkpoint["snapshot"])
+    return {name: snapshot[name] for name in _KEPT if name in snapshot}
 
 
 def _shown(record: Record) -> Checkpoint:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GOAL_STATES", "LIMITS", "SETTINGS", "Agent", "Goal", "GoalStatus", "agent_of", "branch_of", "check_limits",
-    "check_name", "check_settings", "check_text",
+    "check_name", "check_settings", "check_text", "hears",
 ]  # fmt: skip
 
 GoalStatus = Literal["open", "in_progress", "done", "failed", "dropped"]
@@ -72,6 +72,7 @@ class Agent:
     counters: dict[str, int]
     settings: dict[str, float]
     subscriptions: tuple[str, ...]
+    approvals: tuple[str, ...]
     branch: str
     account: str | None
     parent: str | None
@@ -93,10 +94,16 @@ def agent_of(record: Record) -> Agent:
         tools=tuple(record["tools"]), purpose=record["purpose"], scope=record["scope"],
         criteria=tuple(record["criteria"]), goals=tuple(record["goals"]), adapter=record["adapter"], cls=record["cls"],
         state=record["state"], reason=record["reason"], data=record["data"], counters=record["counters"],
-        settings=record["settings"], subscriptions=tuple(record["subscriptions"]), branch=branch_of(record),
+        settings=record["settings"], subscriptions=tuple(record["subscriptions"]),
+        approvals=tuple(record["approvals"] or ()), branch=branch_of(record),
         account=record["account"], parent=record["parent"], hypothesis=record["hypothesis"],
         created_at=record.created_at, created_by=record.created_by, revision=record.revision, mark=record["mark"],
     )  # fmt: skip
+
+
+def hears(fields: Mapping[str, object]) -> str | None:
+    """Returns the field `hears` of an agent: yes where it has subscriptions or a hypothesis."""
+    return "yes" if fields.get("subscriptions") or fields.get("hypothesis") else None
 
 
 def branch_of(record: Record) -> str:

@@ -23,6 +23,7 @@ _AGENT = {
     "counters": Field("dict", "turns, messages, model_calls, tool_calls, errors, checkpoints, wakes.", required=True),
     "settings": Field("dict", "max_steps, max_tokens, window, checkpoint_every, timeout_s.", required=True),
     "subscriptions": Field("list", "Types of events that go to its inbox.", required=True),
+    "approvals": Field("list", "Names of tools that a person approves each call of; * is all."),
     "branch": Field("str", "The line of its history that is in force; null is its first.", references="branch"),
     "account": Field(
         "str", "The account that its models are paid from; null before there is one.", references="account"
@@ -30,6 +31,7 @@ _AGENT = {
     "parent": Field("str", "The agent that it was forked from.", references="agent"),
     "hypothesis": Field("str", "The hypothesis that it works on.", references="hypothesis"),
     "key": Field("str", "The idempotency key by which it was made."),
+    "hears": Field("str", "yes where events of the feed may go to its inbox."),
     "listed": Field("str", "yes while it is not deleted."),
     "mark": Field("str", "What shows that a person of this machine has let it run.", private=True),
 }
@@ -100,7 +102,39 @@ _MEMORY = {
     "exposed": Field("str", "The scope while it is the version that agents see."),
 }
 _MEMORY_INDEXES = ("scope", "place", "current", "shown", "listed", "exposed", "step", "batch", "status")
-_AGENT_INDEXES = ("name", "state", "hypothesis", "listed", "key")
+_TIMER = {
+    "agent": Field("str", "Whose inbox it fires into.", required=True, references="agent"),
+    "repeats": Field("str", "once, every or cron.", required=True),
+    "expression": Field("str", "A time, seconds, or a cron expression of five fields.", required=True),
+    "zone": Field("str", "The time zone of a cron expression, such as Europe/Paris."),
+    "text": Field("str", "What the message says.", required=True),
+    "type": Field("str", "The type of the message.", required=True),
+    "next": Field("str", "When it fires next, UTC; null once it is over."),
+    "last": Field("str", "The time for which it fired last, UTC."),
+    "fired": Field("int", "How often it fired.", required=True),
+    "active": Field("str", "yes until it is over or cancelled."),
+    "dedup": Field("str", "The agent and the key by which it is set once."),
+}
+_APPROVAL = {
+    "agent": Field("str", "Which agent asks.", required=True, references="agent"),
+    "message": Field("str", "The message in whose turn it asks.", required=True, references="message"),
+    "step": Field("str", "The key of the step that waits for it.", required=True),
+    "tool": Field("str", "The tool that is to be called.", required=True),
+    "args": Field("dict", "The arguments of the call.", required=True),
+    "digest": Field("str", "What the answer is bound to: SHA-256 of the tool and its arguments.", required=True),
+    "question": Field("str", "What a person is asked; null where it is whether the tool may be called."),
+    "state": Field("str", "waiting, approved or denied.", required=True),
+    "waits": Field("str", "The agent until it is decided."),
+    "answer": Field("str", "What the person answered, or why not."),
+    "by": Field("str", "Who decided."),
+    "decided_at": Field("str", "When, UTC."),
+    "mark": Field("str", "What shows that a person of this machine decided.", private=True),
+}
+_CURSOR = {
+    "name": Field("str", "What reads the feed.", required=True),
+    "seq": Field("int", "The last event that it has read.", required=True),
+}
+_AGENT_INDEXES = ("name", "state", "hypothesis", "listed", "key", "hears")
 
 KINDS: tuple[RecordKind | EventKind, ...] = (
     RecordKind("agent", _AGENT, indexes=_AGENT_INDEXES, prefix="a"),
@@ -110,8 +144,15 @@ KINDS: tuple[RecordKind | EventKind, ...] = (
     RecordKind("message", _MESSAGE, indexes=("agent", "queue", "open", "dedup"), prefix="m"),
     RecordKind("checkpoint", _CHECKPOINT, indexes=("live",), prefix="k"),
     RecordKind("memory", _MEMORY, indexes=_MEMORY_INDEXES, prefix="y"),
+    RecordKind("timer", _TIMER, indexes=("agent", "active", "dedup"), prefix="t"),
+    RecordKind("approval", _APPROVAL, indexes=("agent", "step", "waits"), prefix="q"),
+    RecordKind("cursor", _CURSOR, indexes=("name",)),
+    EventKind("timed", "subject: the agent; payload: timer, next"),
+    EventKind("asked", "subject: the agent; payload: approval, message, tool, question"),
+    EventKind("decided", "subject: the agent; payload: approval, message, state"),
     EventKind("remembered", "subject: the scope; payload: memory, key, status"),
     EventKind("created", "subject: the agent; payload: name, parent"),
+    EventKind("changed", "subject: the agent; payload: fields"),
     EventKind("moved", "subject: the agent; payload: from, to, reason"),
     EventKind("posted", "subject: the agent; payload: message, type"),
     EventKind("answered", "subject: the agent; payload: message, outcome"),

@@ -6,10 +6,15 @@ __all__ = [
     "ACCOUNT",
     "AGENT",
     "ANSWERED",
+    "APPROVAL",
+    "ASKED",
     "BRANCH",
+    "CHANGED",
     "CHECKPOINT",
     "COUNTERS",
     "CREATED",
+    "CURSOR",
+    "DECIDED",
     "DELETED",
     "MEMORY",
     "MESSAGE",
@@ -19,6 +24,8 @@ __all__ = [
     "RESTORED",
     "SERVICE",
     "STEP",
+    "TIMED",
+    "TIMER",
 ]
 
 AGENT, BRANCH, ACCOUNT = "agents.agent", "agents.branch", "agents.account"
@@ -27,5 +34,8 @@ CREATED, MOVED, POSTED, ANSWERED, RESTORED, DELETED = (
     "agents.created", "agents.moved", "agents.posted", "agents.answered", "agents.restored", "agents.deleted",
 )  # fmt: skip
 MEMORY, REMEMBERED = "agents.memory", "agents.remembered"
+TIMER, TIMED = "agents.timer", "agents.timed"
+APPROVAL, ASKED, DECIDED = "agents.approval", "agents.asked", "agents.decided"
+CURSOR, CHANGED = "agents.cursor", "agents.changed"
 SERVICE = "agents"
 COUNTERS = ("turns", "messages", "model_calls", "tool_calls", "errors", "checkpoints", "wakes")

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from perpetual.api import EventKind, Option, Provider, RecordKind, Slot, Suite, hookimpl
 from perpetual_agents.kinds import KINDS
+from perpetual_agents.names import AGENT
+
+if TYPE_CHECKING:
+    from perpetual import Lab
 
 _HANDLERS = ("journal", "retry", "limits", "scan", "history", "checkpoint")
 
@@ -124,3 +130,22 @@ def perpetual_mcp_tools() -> list[Provider]:
 def perpetual_services() -> list[Provider]:
     """Offers the service that works on the inboxes of agents."""
     return [Provider("service", "agents", "perpetual_agents.service:build", "answers the messages of agents")]
+
+
+@hookimpl
+def perpetual_scan(lab: Lab) -> None:
+    """Puts what has happened into the inboxes of the agents that hear of it."""
+    _catch_up(lab)
+
+
+@hookimpl
+def perpetual_analysed(lab: Lab) -> None:
+    """Puts what the scan has found into the inboxes of the agents that hear of it."""
+    _catch_up(lab)
+
+
+def _catch_up(lab: Lab) -> None:
+    if lab.records(AGENT).count(hears="yes"):
+        from perpetual_agents.subscriptions import Subscriptions
+
+        Subscriptions(lab).catch_up()

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING
 
 from perpetual.api import Finding, PerpetualError, Service, TransientError
-from perpetual.toolkit.units import posix_of
 from perpetual_agents.agents import Agents
+from perpetual_agents.pulse import Pulse, pulse_of
 from perpetual_agents.serving import Worker, is_busy
+from perpetual_agents.times import seconds_until
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -48,49 +47,50 @@ class Server:
     async def run(self, is_over: Callable[[], bool]) -> None:
         """Works until `is_over`; agents that are worked on then are left at their step."""
         loop = asyncio.get_running_loop()
-        try:
-            while not is_over():
-                seen = await asyncio.to_thread(self._lab.feed.last)
-                due, sleep_s = await asyncio.to_thread(self._due)
-                now = loop.time()
-                for agent in due:
-                    waits_s = self._after.get(agent, 0.0) - now
-                    if waits_s > 0:
-                        sleep_s = min(sleep_s, waits_s)
-                    elif agent not in self._tasks and len(self._tasks) < self._at_once:
-                        self._tasks[agent] = asyncio.create_task(self._work(agent))
-                await self._sleep(seen, sleep_s, is_over)
-        finally:
-            for task in self._tasks.values():
-                task.cancel()
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        async with pulse_of(self._lab) as pulse:
+            try:
+                while not is_over():
+                    seen = await asyncio.to_thread(self._lab.feed.last)
+                    due, sleep_s = await asyncio.to_thread(self._due)
+                    now = loop.time()
+                    for agent in due:
+                        waits_s = self._after.get(agent, 0.0) - now
+                        if waits_s > 0:
+                            sleep_s = min(sleep_s, waits_s)
+                        elif agent not in self._tasks and len(self._tasks) < self._at_once:
+                            self._tasks[agent] = asyncio.create_task(self._work(agent))
+                    await self._sleep(pulse, seen, sleep_s, is_over)
+            finally:
+                for task in self._tasks.values():
+                    task.cancel()
+                await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    async def _sleep(self, seen: int, seconds: float, is_over: Callable[[], bool]) -> None:
+    async def _sleep(self, pulse: Pulse, seen: int, seconds: float, is_over: Callable[[], bool]) -> None:
         """Returns once there is an event after `seen`, a task has ended, or the time is over."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
-        working = bool(self._tasks)
-        while not is_over():
-            left = until - loop.time()
-            if left <= 0:
-                return
-            await asyncio.to_thread(partial(self._lab.feed.wait, seen, timeout_s=min(left, _STOP_LOOK_S)))
-            if await asyncio.to_thread(self._lab.feed.last) > seen or (working and self._reap()):
-                return
+        waiting = asyncio.ensure_future(pulse.wait(seen, seconds))
+        try:
+            while not is_over() and (left := until - loop.time()) > 0:
+                done, _ = await asyncio.wait({waiting, *self._tasks.values()}, timeout=min(left, _STOP_LOOK_S),
+                                             return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
+                if done:
+                    break
+        finally:
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            self._reap()
 
-    def _reap(self) -> bool:
-        over = [agent for agent, task in self._tasks.items() if task.done()]
-        for agent in over:
+    def _reap(self) -> None:
+        for agent in [agent for agent, task in self._tasks.items() if task.done()]:
             del self._tasks[agent]
-        return bool(over)
 
     def _due(self) -> tuple[list[str], float]:
         """Returns the agents with a message that is due, and the seconds until the next one is."""
-        self._reap()
-        now, sleep_s = datetime.now(UTC).timestamp(), _SLEEP_S
+        sleep_s = _SLEEP_S
         due: dict[str, None] = {}
         for message in self._agents.open_messages():
-            wait_s = posix_of(message["due"]) - now if message["due"] else 0.0
+            wait_s = seconds_until(message["due"])
             if wait_s > 0:
                 sleep_s = min(sleep_s, wait_s)
             elif message["state"] != "waiting":

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from perpetual import Lab
 from perpetual.api import ConfigError, PerpetualError, TransientError, unknown
 from perpetual.toolkit.confined import make_folder
+from perpetual.toolkit.fence import fence
 from perpetual.toolkit.lock import FileLock, is_locked
 from perpetual.toolkit.reserved import known_name
 from perpetual_agents.accounts import LimitReached
@@ -26,6 +27,7 @@ from perpetual_agents.lifecycle import IllegalMove
 from perpetual_agents.model import ModelUnavailable
 from perpetual_agents.names import ANSWERED
 from perpetual_agents.permission import require
+from perpetual_agents.subscriptions import SENDER
 from perpetual_agents.times import present_time
 from perpetual_agents.tools import AgentTool, Bound, FunctionTool, mcp_servers, python_function
 from perpetual_agents.turn import StepLimit, Turn
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["Outcome", "Worker", "busy", "handlers_of", "is_busy", "lock_of"]
 
 _FOLDER = "agents"
+_NOT_PERSONS = ("agent:", "mcp:", "program", SENDER)  # what senders begin with whose words are not a person's
 _PAUSES = (LimitReached, StepLimit)  # errors after which the message waits, and the agent is paused
 
 
@@ -165,7 +168,7 @@ class Worker:
             self.lab, agent, id=message.id, text=_said(message), sender=message["sender"], type=message["type"],
             journal=Journal(self.lab, agent.id, message["branch"] or agent.branch), tools=kit.tools,
             backend=kit.backend, handlers=kit.handlers, say=self._say, check=self._check,
-            is_person=not str(message["sender"]).startswith(("agent:", "mcp:", "program")), output=_output(message),
+            is_person=not str(message["sender"]).startswith(_NOT_PERSONS), output=_output(message),
         )  # fmt: skip
         try:
             await asyncio.to_thread(require, self.lab, agent)
@@ -302,5 +305,5 @@ def _said(message: Record) -> str:
         return str(message["text"])
     import json
 
-    data = json.dumps(message["data"], ensure_ascii=False) if message["data"] else ""
+    data = fence(json.dumps(message["data"], ensure_ascii=False), "the event") if message["data"] else ""
     return "\n".join(part for part in (f"Event {message['type']}:", message["text"], data) if part)

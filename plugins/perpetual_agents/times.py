@@ -5,14 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from perpetual.api import UsageError
-from perpetual.toolkit.units import iso
+from perpetual.toolkit.units import iso, posix_of
 
-__all__ = ["due_time", "present_time"]
+__all__ = ["due_time", "present_time", "seconds_until"]
 
 
 def present_time() -> str:
     """Returns the present time, UTC, as ISO-8601 with Z."""
     return iso(datetime.now(UTC))
+
+
+def seconds_until(time: str | None) -> float:
+    """Returns the seconds until a time of a record; 0 for one that is over, and for none."""
+    return 0.0 if time is None else max(0.0, posix_of(time) - datetime.now(UTC).timestamp())
 
 
 def due_time(text: str) -> str:
@@ -23,6 +28,6 @@ def due_time(text: str) -> str:
     """
     try:
         found = datetime.fromisoformat(text)
-    except ValueError as problem:
-        raise UsageError(f"{text!r} is no time", hint="as in 2026-12-01T08:00Z") from problem
-    return iso(found if found.tzinfo is not None else found.astimezone())
+        return iso(found if found.tzinfo is not None else found.astimezone())
+    except (ValueError, OverflowError, OSError) as problem:
+        raise UsageError(f"{text[:60]!r} is no time", hint="as in 2026-12-01T08:00Z") from problem
