@@ -11,7 +11,7 @@ The command line, MCP, the service and `PerpetualAgent` call these; what works o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 
 from perpetual.api import Conflict, Listing, NotFound, UsageError, unknown
 from perpetual_agents import accounts
