@@ -85,6 +85,13 @@ def perpetual_thinkers() -> list[Provider]:
                      options=options, requires=("thinkers",))]  # fmt: skip
 
 
+@hookimpl(optionalhook=True)
+def perpetual_companions() -> list[Provider]:
+    """Offers what works on the inboxes while the daemon runs."""
+    return [Provider("companion", "agents", "perpetual_agents.companion:build", "answers the messages of agents",
+                     requires=("daemon",))]  # fmt: skip
+
+
 @hookimpl
 def perpetual_kinds() -> list[RecordKind | EventKind]:
     """Brings agents, their branches, accounts, steps, messages and checkpoints."""

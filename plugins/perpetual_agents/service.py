@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import StopSignal
 
-__all__ = ["AgentService", "Server", "build"]
+__all__ = ["AgentService", "Server", "build", "due_agents"]
 
 _SLEEP_S = 30.0  # between two looks where nothing wakes it: a safety net, as each message does
 _STOP_LOOK_S = 0.5
@@ -31,18 +31,20 @@ class Server:
     Args:
         lab: the project.
         at_once: agents that are worked on at once.
+
+    `troubles` says what is wrong with an agent, by its id.
     """
 
     def __init__(self, lab: Lab, at_once: int) -> None:
         self._lab, self._agents, self._at_once = lab, Agents(lab), at_once
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._after: dict[str, float] = {}  # monotonic time before which an agent is not tried again
-        self._troubles: dict[str, str] = {}
+        self.troubles: dict[str, str] = {}
 
     @property
     def trouble(self) -> str | None:
         """Returns what is wrong with an agent in one line, or None."""
-        return next((f"{agent}: {words}" for agent, words in self._troubles.items()), None)
+        return next((f"{agent}: {words}" for agent, words in self.troubles.items()), None)
 
     async def run(self, is_over: Callable[[], bool]) -> None:
         """Works until `is_over`; agents that are worked on then are left at their step."""
@@ -51,7 +53,7 @@ class Server:
             try:
                 while not is_over():
                     seen = await asyncio.to_thread(self._lab.feed.last)
-                    due, sleep_s = await asyncio.to_thread(self._due)
+                    due, sleep_s = await asyncio.to_thread(due_agents, self._agents)
                     now = loop.time()
                     for agent in due:
                         waits_s = self._after.get(agent, 0.0) - now
@@ -85,19 +87,6 @@ class Server:
         for agent in [agent for agent, task in self._tasks.items() if task.done()]:
             del self._tasks[agent]
 
-    def _due(self) -> tuple[list[str], float]:
-        """Returns the agents with a message that is due, and the seconds until the next one is."""
-        sleep_s = _SLEEP_S
-        due: dict[str, None] = {}
-        for message in self._agents.open_messages():
-            wait_s = seconds_until(message["due"])
-            if wait_s > 0:
-                sleep_s = min(sleep_s, wait_s)
-            elif message["state"] != "waiting":
-                due[message["agent"]] = None
-        running = {agent.id: agent for agent in self._agents.running()} if due else {}
-        return [id for id in due if id in running and running[id].cls is None], sleep_s
-
     async def _work(self, agent: str) -> None:
         loop = asyncio.get_running_loop()
         try:
@@ -106,11 +95,26 @@ class Server:
             self._after[agent] = loop.time() + _AGAIN_S  # another process works on it
         except PerpetualError as problem:
             self._after[agent] = loop.time() + 30 * _AGAIN_S
-            self._troubles[agent] = problem.message
+            self.troubles[agent] = problem.message
             _log.warning("%s: %s", agent, problem.message)
         else:
-            self._troubles.pop(agent, None)
+            self.troubles.pop(agent, None)
             self._after.pop(agent, None)
+
+
+def due_agents(agents: Agents) -> tuple[list[str], float]:
+    """Returns the agents with a message that can be worked on now, and the seconds until another one may have one."""
+    wait_s = _SLEEP_S
+    first: dict[str, bool] = {}
+    for message in agents.open_messages():
+        due_s = seconds_until(message["due"])
+        if due_s > 0:
+            wait_s = min(wait_s, due_s)
+        else:  # one that waits for a person holds up those after it
+            first.setdefault(message["agent"], message["state"] != "waiting")
+    due = [agent for agent, is_due in first.items() if is_due]
+    served = {agent.id for agent in agents.running() if agent.cls is None} if due else set()
+    return [agent for agent in due if agent in served], wait_s
 
 
 class AgentService(Service):

@@ -67,14 +67,7 @@ class Subscriptions:
         """Delivers events that follow on those that were delivered; returns how many messages were new."""
         if not events:
             return 0
-        if any(event.kind in _CHANGES for event in events):
-            self._hearers = None
-        if self._hearers is None:
-            self._hearers = [agent_of(one) for one in self._lab.records(AGENT).find(hears="yes") if one["listed"]]
-        if not self._hearers:
-            return 0
-        homes: dict[str, str | None] = {}
-        due = [one for event in events for one in self._due(event, self._hearers, homes)]
+        due = self._heard(events)
         last = events[-1].seq
         if not due and last - self._position(last) < _FURTHEST:
             return 0
@@ -87,6 +80,14 @@ class Subscriptions:
                     count += self._post(one, bodies[one.event.seq])
             self.move(max(since, last))
         return count
+
+    def awaited(self) -> set[str]:
+        """Returns the ids of the agents for which an event is on its way; changes nothing."""
+        found = next(iter(self._cursors.find(name=_FEED)), None)
+        if found is None or not self._lab.records(AGENT).count(hears="yes"):
+            return set()
+        self._hearers = None
+        return {one.agent.id for one in self._heard(self._lab.feed.read(since=found["seq"], limit=_BATCH))}
 
     def move(self, seq: int) -> None:
         """Moves the cursor."""
@@ -103,6 +104,15 @@ class Subscriptions:
             return int(found["seq"])
         self.move(last)
         return last
+
+    def _heard(self, events: Sequence[Event]) -> list[_Due]:
+        """Returns which agents hear of which events."""
+        if any(event.kind in _CHANGES for event in events):
+            self._hearers = None
+        if self._hearers is None:
+            self._hearers = [agent_of(one) for one in self._lab.records(AGENT).find(hears="yes") if one["listed"]]
+        homes: dict[str, str | None] = {}
+        return [one for event in events for one in self._due(event, self._hearers, homes)] if self._hearers else []
 
     def _due(self, event: Event, hearers: Sequence[Agent], homes: dict[str, str | None]) -> list[_Due]:
         types = types_of(event)
