@@ -44,7 +44,7 @@ RESERVED: dict[str, frozenset[str]] = {
         "sweep", "sweep.pruned", "sweep.suggest", "thoughts", "trust", "try", "turns", "undo", "uninstall", "verify",
         "wait", "watch",
     }),
-    "companion": frozenset({"digest", "early-stop", "notify", "thinker"}),
+    "companion": frozenset({"agents", "digest", "early-stop", "notify", "thinker"}),
     "dispatcher": frozenset({"acp", "argv"}),
     "frames": frozenset({"frames"}),
     "gate": frozenset({"duplicates", "immune", "lineage", "rates", "replay", "tombstones"}),
@@ -79,7 +79,8 @@ RESERVED: dict[str, frozenset[str]] = {
                                  "replays", "rights", "thinker"}),
     "stopper": frozenset({"async-halving", "curve"}),
     "store": frozenset({"sqlite", "tinydb"}),
-    "thinker": frozenset({"claude-code", "codex", "command", "none", "opencode"}), "withholder": frozenset({"lineage"}),
+    "thinker": frozenset({"agents", "claude-code", "codex", "command", "none", "opencode"}),
+    "withholder": frozenset({"lineage"}),
 }  # fmt: skip
 
 # Perpetual's own groups of commands, each with the subcommands that it has itself; plugins add others.

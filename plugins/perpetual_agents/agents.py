@@ -241,7 +241,7 @@ class Agents:
             return agent_of(changed)
 
     def _catch_up(self) -> None:
-        """Puts the events up to now into the inboxes: who hears what changes."""
+        """Puts the events up to now into the inboxes, before the subscriptions change."""
         from perpetual_agents.subscriptions import caught_up
 
         caught_up(self.lab)

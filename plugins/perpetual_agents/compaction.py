@@ -44,7 +44,7 @@ _INSTRUCTIONS = (
 
 
 class Quote(TypedDict):
-    """What is kept word for word: the step, who said it, and the text."""
+    """What is kept word for word: the step, its speaker, and the text."""
 
     step: int
     sender: str

@@ -87,7 +87,7 @@ def _agents(
     id: Annotated[str | None, "Id or name; none lists them."] = None,
     cursor: Annotated[str | None, "The next page's."] = None,
 ) -> AgentsAnswer:
-    """Persistent agents; with an id also goals and newest answers."""
+    """Lists persistent agents; with an id also goals and newest answers."""
     from perpetual_agents import show
     from perpetual_agents.agents import Agents
 

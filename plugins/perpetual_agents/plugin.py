@@ -78,8 +78,9 @@ def perpetual_thinkers() -> list[Provider]:
     """Offers a model, through the backend in force, as a thinker of the loop."""
     options = {
         "thinker_model": Option("str", None, "The thinker's own, as provider:name.", nullable=True),
-        "thinker_timeout_s": Option("float", 120.0, "Seconds after which a question to it fails.", minimum=0.1,
-                                    maximum=3600.0),
+        "thinker_timeout_s": Option(
+            "float", 120.0, "Seconds after which a question to it fails.", minimum=0.1, maximum=3600.0
+        ),
     }
     return [Provider("thinker", "agents", "perpetual_agents.thinker:build", "a model, asked as agents ask theirs",
                      options=options, requires=("thinkers",))]  # fmt: skip

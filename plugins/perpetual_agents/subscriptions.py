@@ -45,20 +45,20 @@ class _Due(NamedTuple):
 
 
 class Subscriptions:
-    """Puts events into inboxes. Keeps in memory who hears, so one object serves for long."""
+    """Puts events into inboxes. Keeps the subscriptions in memory, so one object serves for long."""
 
     def __init__(self, lab: Lab) -> None:
-        self._lab, self._agents, self._cursors = lab, Agents(lab), lab.records(CURSOR)
+        self.lab, self._agents, self._cursors = lab, Agents(lab), lab.records(CURSOR)
         self._hearers: list[Agent] | None = None
 
     def catch_up(self) -> int:
         """Delivers what came since the cursor; returns the seq of the last event that was read."""
-        last = self._lab.feed.last()
+        last = self.lab.feed.last()
         self._hearers = None
-        if not self._lab.records(AGENT).count(hears="yes"):
+        if not self.lab.records(AGENT).count(hears="yes"):
             return last
         since = self._position(last)
-        while events := self._lab.feed.read(since=since, limit=_BATCH):
+        while events := self.lab.feed.read(since=since, limit=_BATCH):
             self.deliver(events)
             since = events[-1].seq
         return since
@@ -73,7 +73,7 @@ class Subscriptions:
             return 0
         bodies = {event.seq: self._body(event) for event in {one.event.seq: one.event for one in due}.values()}
         count = 0
-        with self._lab.transaction():
+        with self.lab.transaction():
             since = self._position(last)
             for one in due:
                 if one.event.seq > since:
@@ -84,10 +84,10 @@ class Subscriptions:
     def awaited(self) -> set[str]:
         """Returns the ids of the agents for which an event is on its way; changes nothing."""
         found = next(iter(self._cursors.find(name=_FEED)), None)
-        if found is None or not self._lab.records(AGENT).count(hears="yes"):
+        if found is None or not self.lab.records(AGENT).count(hears="yes"):
             return set()
         self._hearers = None
-        return {one.agent.id for one in self._heard(self._lab.feed.read(since=found["seq"], limit=_BATCH))}
+        return {one.agent.id for one in self._heard(self.lab.feed.read(since=found["seq"], limit=_BATCH))}
 
     def move(self, seq: int) -> None:
         """Moves the cursor."""
@@ -110,7 +110,7 @@ class Subscriptions:
         if any(event.kind in _CHANGES for event in events):
             self._hearers = None
         if self._hearers is None:
-            self._hearers = [agent_of(one) for one in self._lab.records(AGENT).find(hears="yes") if one["listed"]]
+            self._hearers = [agent_of(one) for one in self.lab.records(AGENT).find(hears="yes") if one["listed"]]
         homes: dict[str, str | None] = {}
         return [one for event in events for one in self._due(event, self._hearers, homes)] if self._hearers else []
 
@@ -141,7 +141,7 @@ class Subscriptions:
             return None
         if experiment not in homes:
             try:
-                homes[experiment] = self._lab.experiments.get(experiment).hypothesis_id
+                homes[experiment] = self.lab.experiments.get(experiment).hypothesis_id
             except NotFound:
                 homes[experiment] = None
         return homes[experiment]
@@ -152,7 +152,7 @@ class Subscriptions:
         if id is None:
             return False
         try:
-            message = self._lab.records(MESSAGE).get(str(id))
+            message = self.lab.records(MESSAGE).get(str(id))
         except NotFound:
             return True
         return str(message["sender"]).startswith(SENDER) or str(message["type"]).startswith(_OWN)
@@ -160,7 +160,7 @@ class Subscriptions:
     def _body(self, event: Event) -> dict[str, object]:
         """Returns what a message carries of an event; a payload that the gates reject is withheld."""
         payload: Mapping[str, object] = event.payload
-        verdict = self._lab.memory.scan(json.dumps(payload, ensure_ascii=False)[:_MOST])
+        verdict = self.lab.memory.scan(json.dumps(payload, ensure_ascii=False)[:_MOST])
         if verdict["outcome"] == "reject":
             payload = {"withheld": verdict["category"] or "rejected"}
         return {"kind": event.kind, "subject": event.subject, "actor": event.actor, "time": event.time,
@@ -190,7 +190,7 @@ def types_of(event: Event) -> tuple[str, ...]:
 
 
 def caught_up(lab: Lab) -> None:
-    """Delivers everything up to now; called in the transaction that changes who hears what."""
+    """Delivers everything up to now; called in the transaction that changes a subscription."""
     found = Subscriptions(lab)
     with lab.transaction():
         found.catch_up()

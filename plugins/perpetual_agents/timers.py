@@ -57,7 +57,7 @@ class Timers:
     """The timers of a lab's agents."""
 
     def __init__(self, lab: Lab) -> None:
-        self._lab, self._agents, self._timers = lab, Agents(lab), lab.records(TIMER)
+        self.lab, self._agents, self._timers = lab, Agents(lab), lab.records(TIMER)
 
     def add(
         self, agent: str, *, at: str | datetime | None = None, every_s: float | None = None, cron: str | None = None,
@@ -92,7 +92,7 @@ class Timers:
             first = following(repeats, expression, zone, now, now)
         if first is None:
             raise UsageError(f"{expression!r} has no time to come", hint="as in '0 8 * * MON-FRI'")
-        with self._lab.transaction():
+        with self.lab.transaction():
             owner = self._agents.record(agent).id
             if key is not None:
                 key = f"{owner}:{check_text('the key', key, most=900, may_be_empty=False)}"
@@ -104,7 +104,7 @@ class Timers:
                               code="too_many_timers")  # fmt: skip
             made = self._timers.add(agent=owner, repeats=repeats, expression=expression, zone=zone, text=text,
                                     type=type, next=iso(first), fired=0, active=_ACTIVE, dedup=key)  # fmt: skip
-            self._lab.feed.emit(TIMED, owner, {"timer": made.id, "next": made["next"]})
+            self.lab.feed.emit(TIMED, owner, {"timer": made.id, "next": made["next"]})
         return _shown(made)
 
     def get(self, timer: str) -> Timer:
@@ -125,14 +125,14 @@ class Timers:
 
     def cancel(self, timer: str, *, agent: str | None = None) -> Timer:
         """Ends a timer; one that is over stays as it is. Raises NotFound, also where `agent` does not have it."""
-        with self._lab.transaction():
+        with self.lab.transaction():
             found = self._timers.get(timer)
             if agent is not None and found["agent"] != self._agents.record(agent).id:
                 known = [one["id"] for one in self.list(agent)]
                 raise NotFound(unknown("timer of the agent", timer, known), hint="perpetual agent timer ID --list")
             if found["active"]:
                 found = self._timers.update(found.id, active=None, next=None)
-                self._lab.feed.emit(TIMED, found["agent"], {"timer": found.id, "next": None})
+                self.lab.feed.emit(TIMED, found["agent"], {"timer": found.id, "next": None})
         return _shown(found)
 
     def fire(self, now: datetime | None = None, *, agent: str | None = None) -> float | None:
@@ -163,7 +163,7 @@ class Timers:
                 return due
         elif not self._is_heard(timer["agent"]):
             return None
-        with self._lab.transaction():
+        with self.lab.transaction():
             present = self._timers.get(timer.id)
             if not present["active"] or present["next"] != timer["next"]:  # another process was faster
                 return datetime.fromisoformat(present["next"]) if present["active"] else None
@@ -177,7 +177,7 @@ class Timers:
             after = None if later is None else iso(later)
             self._timers.update(timer.id, next=after, last=present["next"], fired=present["fired"] + 1,
                                 active=None if later is None else _ACTIVE)  # fmt: skip
-            self._lab.feed.emit(TIMED, timer["agent"], {"timer": timer.id, "next": after})
+            self.lab.feed.emit(TIMED, timer["agent"], {"timer": timer.id, "next": after})
         return later
 
     def _post(self, timer: Record) -> None:

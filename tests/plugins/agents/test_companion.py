@@ -1,4 +1,4 @@
-"""Agents in the daemon's loop: the companion holds its contract, and an agent's proposal is what the loop goes on with."""
+"""Agents in the daemon's loop: the companion holds its contract, and the loop goes on with an agent's proposal."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from perpetual import Lab
+from perpetual.api import PerpetualError
 from perpetual_agents.agents import Agents
 from perpetual_agents.companion import AgentCompanion, build
 from perpetual_agents.operations import pause, start
@@ -33,7 +34,7 @@ class TestCompanion(CompanionContract):
         """Leaves a message to be answered."""
         try:
             Agents(lab).post("scout", "hello", key="first")
-        except Exception:
+        except PerpetualError:
             echo(lab)
             Agents(lab).post("scout", "hello", key="first")
 
