@@ -65,7 +65,8 @@ class Server(ThreadingHTTPServer):
             return self.script.pop(0) if len(self.script) > 1 else self.script[0]
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Says nothing: a client that went away is what tests are about."""
+        """Says nothing but that it is over: a client that went away is what tests are about."""
+        self.over.set()
 
 
 class Handler(BaseHTTPRequestHandler):
