@@ -36,6 +36,7 @@ class TestStandIn(BackendContract):
         return build({})
 
 
+@pytest.mark.slow
 class TestOverHttp(BackendContract):
     @pytest.fixture
     def backend(self, server: Server) -> ModelBackend:
@@ -55,6 +56,7 @@ class TestThatCallsATool(TestOverHttp):
         return build({})
 
 
+@pytest.mark.slow
 class TestThatHangs(TestOverHttp):
     """Only what it does when it is cancelled takes its time."""
 
@@ -84,6 +86,7 @@ class TestThatIsNotThere(BackendContract):
         return "ollama:tiny"
 
 
+@pytest.mark.slow
 class TestFunction(BackendContract):
     @pytest.fixture
     def backend(self) -> ModelBackend:

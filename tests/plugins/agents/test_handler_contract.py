@@ -65,6 +65,7 @@ class TestLimits(HandlerContract):
         return limits.build({"usd_per_call": 0.05})
 
 
+@pytest.mark.slow
 class TestHistory(HandlerContract):
     @pytest.fixture
     def handler(self) -> Handler:

@@ -28,6 +28,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         yield server
 
 
+@pytest.mark.slow
 class TestOverHttp(ThinkerContract):
     @pytest.fixture
     def thinker(self, server: Server) -> Thinker:
@@ -48,6 +49,7 @@ class TestWithoutAModel(ThinkerContract):
         return build(OPTIONS)
 
 
+@pytest.mark.slow
 class TestStandIn(ThinkerContract):
     @pytest.fixture
     def thinker(self) -> Thinker:

@@ -25,6 +25,7 @@ from perpetual_agents.testing.handlers import HandlerContract
 from tests.plugins.agents.support import Scripted, agent, call, say, work
 
 
+@pytest.mark.slow
 class TestTracing(HandlerContract):
     """Where nothing takes the spans."""
 
