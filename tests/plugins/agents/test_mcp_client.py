@@ -176,6 +176,7 @@ def test_a_turn_that_is_cancelled_while_a_server_starts_leaves_none(tmp_path: Pa
     assert not psutil.Process().children()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("server", "words"), [
     ({"name": "a", "command": ["/no/such/program"]}, "no/such"),
     ({"name": "b", "command": [sys.executable, "-c", "import sys; sys.exit('no key is set')"]}, "no key is set"),
