@@ -77,7 +77,7 @@ class PydanticBackend(ModelBackend):
         heard = None if say is None else _Heard(say)
         try:
             async with asyncio.timeout(request.timeout_s), asks.client() as client:
-                asked = asks.model_of(provider, model, found, client)
+                asked = await asyncio.to_thread(asks.model_of, provider, model, found, client)  # imports, at first
                 return cast("ModelReply", await asks.ask(asked, request, heard, is_priced=found.is_own))
         except Exception as failed:
             if heard is not None and failed is heard.problem:

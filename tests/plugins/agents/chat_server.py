@@ -79,10 +79,11 @@ class Handler(BaseHTTPRequestHandler):
             self.server.open += 1
 
     def finish(self) -> None:
-        with self.server.lock:
-            self.server.open -= 1
         with suppress(OSError):
             super().finish()
+        with self.server.lock:
+            self.server.open -= 1
+        self.server.over.set()
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -127,7 +128,6 @@ class Handler(BaseHTTPRequestHandler):
         self.connection.settimeout(60)
         with suppress(OSError):
             self.connection.recv(1)
-        self.server.over.set()
         self.close_connection = True
 
     def log_message(self, *_: object) -> None:
