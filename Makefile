@@ -55,6 +55,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python tools/bench_mcp.py
 	$(BIN)/python tools/bench_daemon.py
 	$(BIN)/python tools/bench_dispatch.py
+	$(BIN)/python tools/bench_agents.py
 	$(BIN)/python tools/bench_science.py
 
 # The evidence rule in every world that attacks it; CELLS="D5 power-*" for some of them, NULLS=200 for a quick look.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 
 from perpetual.errors import CorruptData, PluginError
@@ -23,7 +24,7 @@ __all__ = ["DECLARED", "KnownKind", "declare", "note", "outdated", "reference_of
 DECLARED = ("setting", "plugin_kinds")  # kind and id of the document that holds the declarations
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KnownKind:
     """A plugin's kind in this project: `refused` says why nothing is written into it, None where it may be."""
 
@@ -33,7 +34,7 @@ class KnownKind:
     version: str  # of the plugin
     refused: str | None = None
 
-    @property
+    @cached_property
     def stored(self) -> dict[str, object]:
         """Returns the declaration as the record keeps it."""
         return {"plugin": self.plugin, "version": self.version, "kind": frozen_kind(self.kind)}

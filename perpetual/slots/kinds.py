@@ -101,8 +101,8 @@ def thaw_kind(data: Mapping[str, Any]) -> RecordKind:
 
 
 def frozen_kind(kind: RecordKind) -> dict[str, object]:
-    """Returns the kind as JSON; `thaw_kind` makes it anew."""
-    return asdict(kind)
+    """Returns the kind as JSON has it, without tuples; `thaw_kind` makes it anew."""
+    return {**asdict(kind), "indexes": [*kind.indexes]}
 
 
 def kind_problem(kind: object) -> str | None:

@@ -28,6 +28,7 @@ __all__ = ["Checkpoint", "Checkpoints", "fork_name"]
 # What a checkpoint holds of an agent; its state, its branch and its account are not brought back.
 _KEPT = ("name", "model", "system_prompt", "tools", "purpose", "scope", "criteria", "goals", "adapter", "cls", "data",
          "counters", "settings", "subscriptions", "hypothesis")  # fmt: skip
+_SPARE = 10  # checkpoints that are kept beyond those that are wanted, so that pruning is rare
 _AUTOMATIC = ("auto", "pause", "stop", "compaction")
 
 
@@ -67,8 +68,7 @@ class Checkpoints:
                 agent=present.id, live=present.id, label=label, reason=reason, branch=branch_of(present),
                 after=self._journal(present).last(), snapshot={name: present[name] for name in _KEPT},
             )  # fmt: skip
-            self._agents.count_up(present.id, checkpoints=1)
-            self._prune(present, int(agent_of(present).setting("keep_checkpoints")))
+            self._prune(present.id, int(agent_of(present).setting("keep_checkpoints")))
         return _shown(made)
 
     def take_due(self, agent: str, every: int) -> Checkpoint | None:
@@ -85,9 +85,11 @@ class Checkpoints:
     def _live(self, agent: str) -> list[Record]:
         return self._checkpoints.find(live=agent)
 
-    def _prune(self, agent: Record, keep: int) -> None:
-        """Prunes the oldest that were taken by themselves and have no label, beyond `keep`."""
-        automatic = [one for one in self._live(agent.id) if one["reason"] in _AUTOMATIC and one["label"] is None]
+    def _prune(self, agent: str, keep: int) -> None:
+        """Prunes the oldest that were taken by themselves and have no label, several at once, down to `keep`."""
+        if self._checkpoints.count(live=agent) <= keep + _SPARE:
+            return
+        automatic = [one for one in self._live(agent) if one["reason"] in _AUTOMATIC and one["label"] is None]
         for one in automatic[: max(0, len(automatic) - keep)]:
             self._checkpoints.update(one.id, live=None, snapshot=None)
 

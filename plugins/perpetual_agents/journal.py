@@ -78,7 +78,8 @@ class Journal:
 
     def last(self) -> int:
         """Returns the number of the newest step of this branch's history, 0 where there is none."""
-        return next((step.number for step in self.newest_first()), 0)
+        own = self._steps.list(limit=1, newest_first=True, branch=self.branch).items
+        return own[0].number if own else next((step.number for step in self.newest_first()), 0)
 
     def newest_first(self, *, before: int | None = None) -> Iterator[Step]:
         """Yields the steps of the history from the newest on, those of its parents included.
