@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from bisect import bisect_right
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, cast
@@ -51,9 +52,9 @@ def write(lab: Lab, agent: str, path: str) -> AgentExported:
         raise NotFound(f"there is no folder {target.parent}")
     one = Agents(lab).get(agent)
     steps = [*Journal(lab, one.id, one.branch).newest_first()][::-1]
-    place = {step.number: index + 1 for index, step in enumerate(steps)}
+    numbers = [step.number for step in steps]
     labelled = [
-        {"label": row["label"], "after": place.get(row["after"], 0), "snapshot": row["snapshot"]}
+        {"label": row["label"], "after": bisect_right(numbers, row["after"]), "snapshot": row["snapshot"]}
         for row in lab.records(CHECKPOINT).find(live=one.id) if row["label"] is not None and row["branch"] == one.branch
     ]  # fmt: skip
     content: dict[str, object] = {

@@ -15,8 +15,7 @@ from perpetual_agents import accounts
 from perpetual_agents.agents import Agents, Changes
 from perpetual_agents.data import Agent, agent_of, branch_of, check_name, check_text, hears
 from perpetual_agents.fields import given
-from perpetual_agents.journal import Journal
-from perpetual_agents.names import AGENT, BRANCH, CHECKPOINT, COUNTERS, CREATED, RESTORED
+from perpetual_agents.names import AGENT, BRANCH, CHECKPOINT, COUNTERS, CREATED, RESTORED, STEP
 from perpetual_agents.subscriptions import caught_up
 
 if TYPE_CHECKING:
@@ -28,12 +27,12 @@ __all__ = ["Checkpoint", "Checkpoints", "fork_name"]
 # What a checkpoint holds of an agent; its state, its branch and its account are not brought back.
 _KEPT = ("name", "model", "system_prompt", "tools", "purpose", "scope", "criteria", "goals", "adapter", "cls", "data",
          "counters", "settings", "subscriptions", "hypothesis")  # fmt: skip
-_SPARE = 10  # checkpoints that are kept beyond those that are wanted, so that pruning is rare
+_SPARE = 5  # a fifth more than is wanted is kept, so that several are pruned at once
 _AUTOMATIC = ("auto", "pause", "stop", "compaction")
 
 
 class Checkpoint(TypedDict):
-    """A checkpoint; `step` is the last step of the history that belongs to it, `reason` why it was taken."""
+    """A checkpoint; of the history the steps up to the number `step` belong to it; `reason` is why it was taken."""
 
     id: str
     agent: str
@@ -66,7 +65,7 @@ class Checkpoints:
                 raise Conflict(f"{present.id} has a checkpoint {label!r}", hint="another label", code="label_taken")
             made = self._checkpoints.add(
                 agent=present.id, live=present.id, label=label, reason=reason, branch=branch_of(present),
-                after=self._journal(present).last(), snapshot={name: present[name] for name in _KEPT},
+                after=self.lab.records(STEP).count(), snapshot={name: present[name] for name in _KEPT},
             )  # fmt: skip
             self._prune(present.id, int(agent_of(present).setting("keep_checkpoints")))
         return _shown(made)
@@ -79,15 +78,12 @@ class Checkpoints:
         steps = sum(present["counters"].get(name, 0) - since.get(name, 0) for name in ("model_calls", "tool_calls"))
         return self.take(present.id, reason="auto") if steps >= every else None
 
-    def _journal(self, agent: Record) -> Journal:
-        return Journal(self.lab, agent.id, branch_of(agent))
-
     def _live(self, agent: str) -> list[Record]:
         return self._checkpoints.find(live=agent)
 
     def _prune(self, agent: str, keep: int) -> None:
         """Prunes the oldest that were taken by themselves and have no label, several at once, down to `keep`."""
-        if self._checkpoints.count(live=agent) <= keep + _SPARE:
+        if self._checkpoints.count(live=agent) <= keep + keep // _SPARE:
             return
         automatic = [one for one in self._live(agent) if one["reason"] in _AUTOMATIC and one["label"] is None]
         for one in automatic[: max(0, len(automatic) - keep)]:

@@ -73,7 +73,6 @@ class Counters(TypedDict):
     model_calls: int
     tool_calls: int
     errors: int
-    checkpoints: int
     wakes: int
 
 

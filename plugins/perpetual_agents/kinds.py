@@ -20,7 +20,7 @@ _AGENT = {
     "state": Field("str", "created, running, paused, stopped or error.", required=True),
     "reason": Field("str", "Why it is in that state."),
     "data": Field("dict", "Its own state, by key.", required=True, verbatim=True),
-    "counters": Field("dict", "turns, messages, model_calls, tool_calls, errors, checkpoints, wakes.", required=True),
+    "counters": Field("dict", "turns, messages, model_calls, tool_calls, errors, wakes.", required=True),
     "settings": Field("dict", "max_steps, max_tokens, window, checkpoint_every, timeout_s.", required=True),
     "subscriptions": Field("list", "Types of events that go to its inbox.", required=True),
     "approvals": Field("list", "Names of tools that a person approves each call of; * is all."),
@@ -76,7 +76,7 @@ _CHECKPOINT = {
     "label": Field("str", "A name that a person gave it."),
     "reason": Field("str", "auto, manual, pause, stop, compaction, restore or fork.", required=True),
     "branch": Field("str", "The line of history.", required=True),
-    "after": Field("int", "The last step that belongs to it.", required=True),
+    "after": Field("int", "The number up to which steps belong to it.", required=True),
     "snapshot": Field("dict", "The agent as it was, without its history; null once it is pruned.", verbatim=True),
 }
 _MEMORY = {

@@ -38,4 +38,4 @@ TIMER, TIMED = "agents.timer", "agents.timed"
 APPROVAL, ASKED, DECIDED = "agents.approval", "agents.asked", "agents.decided"
 CURSOR, CHANGED = "agents.cursor", "agents.changed"
 SERVICE = "agents"
-COUNTERS = ("turns", "messages", "model_calls", "tool_calls", "errors", "checkpoints", "wakes")
+COUNTERS = ("turns", "messages", "model_calls", "tool_calls", "errors", "wakes")

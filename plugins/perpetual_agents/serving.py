@@ -200,7 +200,7 @@ class Worker:
         with self.lab.transaction():
             turn.journal.done(message.id, "result", f"{turn.journal.branch}/{message.id}/end",
                               {"outcome": "done", **turn.facts})  # fmt: skip
-            self._count(turn, turns=1)
+            self._count(turn, turns=1, messages=1)
             closed = self._agents.close_message(message.id, "done", answer=said["text"], error=None)
             self._answered(message, "done")
         return closed
@@ -210,7 +210,7 @@ class Worker:
         with self.lab.transaction():
             turn.journal.done(message.id, "result", f"{turn.journal.branch}/{message.id}/end",
                               {"outcome": "failed", "error": error})  # fmt: skip
-            self._count(turn, turns=1, errors=1)
+            self._count(turn, turns=1, messages=1, errors=1)
             closed = self._agents.close_message(message.id, "failed", error=error)
             self._answered(message, "failed")
         return closed
