@@ -1,19 +1,21 @@
 """Compaction: older whole turns of a conversation become one summary, which is a step of the journal.
 
 Nothing is taken out of the journal. The summary keeps word for word what matters most: the purpose, what persons said,
-and messages that are pinned, such as approvals; within a bound, beyond which it names the steps. The rest is summarised
+and what they approved or denied; within a bound, beyond which it names the steps. The rest is summarised
 by the agent's model. Where no model answers, or the gates do not pass what it wrote, the summary lists what there was
 and says so.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, TypedDict, cast
 
-from perpetual.api import NotPermitted, PerpetualError
+from perpetual.api import NotFound, NotPermitted, PerpetualError
 from perpetual.toolkit.fence import fence
 from perpetual_agents.accounts import LimitReached
 from perpetual_agents.agents import Agents
@@ -22,8 +24,10 @@ from perpetual_agents.handlers.history import Recent, recent, shown
 from perpetual_agents.memory import AgentMemory
 from perpetual_agents.messages import size_of, summary, user
 from perpetual_agents.model import ModelReply, ModelRequest, ModelUnavailable
+from perpetual_agents.names import APPROVAL
 
 if TYPE_CHECKING:
+    from perpetual import Lab
     from perpetual_agents.data import Agent
     from perpetual_agents.journal import Journal, Step
     from perpetual_agents.memory import Judged
@@ -49,6 +53,7 @@ class Quote(TypedDict):
     step: int
     sender: str
     text: str
+    times: int
 
 
 class Plan(NamedTuple):
@@ -162,25 +167,40 @@ def _compactions(journal: Journal, turn: str) -> int:
 def _writer(turn: Turn, plan: Plan, key: str, found: ModelReply | PerpetualError, left_out: int) -> Callable[[], Step]:
     """Returns what records a summary: a checkpoint of what was before, the step, and the entry of memory."""
     memory = AgentMemory(turn.lab)
-    name = f"history {plan.first}-{plan.through}"
+    name = _name({"from": plan.first, "through": plan.through})
     words, why, judged = _narrative(memory, turn.agent, plan, name, found)
     model = found.model or turn.agent.model if isinstance(found, ModelReply) and why is None else None
     mock = isinstance(found, ModelReply) and found.mock and model is not None
-    body = _body(turn.agent, plan, words, model=model, why=why, mock=mock, left_out=left_out if model else 0)
+    body = _body(
+        turn.agent,
+        plan,
+        words,
+        _decided(turn.lab, turn.agent.id, plan.older),
+        model=model,
+        why=why,
+        mock=mock,
+        left_out=left_out if model else 0,
+    )
     if isinstance(found, ModelReply):
         body |= {"tokens_in": found.tokens_in, "tokens_out": found.tokens_out, "usd": found.usd}
 
     def write() -> Step:
         if turn.journal.branch == Agents(turn.lab).get(turn.agent.id).branch:
             Checkpoints(turn.lab).take(turn.agent.id, reason="compaction")
-        try:
+        kept: str | None = None
+        with suppress(NotPermitted, NotFound):  # a person has written under its key, or taken the older one away
             kept = memory.keep(judged, agent=turn.agent.id, message=turn.id if turn.id.startswith("m") else None,
                                step=key, sources=[f"step {plan.first}", f"step {plan.through}"])["id"]  # fmt: skip
-        except NotPermitted:  # a person has written under its key
-            kept = None
+            if plan.before is not None and plan.before.body.get("memory"):
+                memory.prune(turn.agent.id, _name(plan.before.body), into=name)
         return turn.journal.done(turn.id, "compaction", key, {**body, "memory": kept})
 
     return write
+
+
+def _name(body: Mapping[str, object]) -> str:
+    """Returns the key of a summary's entry of memory."""
+    return f"history {body.get('from')}-{body.get('through')}"
 
 
 def _narrative(
@@ -206,12 +226,13 @@ def _narrative(
 
 
 def _body(
-    agent: Agent, plan: Plan, words: str, *, model: str | None, why: str | None, mock: bool, left_out: int
+    agent: Agent, plan: Plan, words: str, decided: Sequence[Quote], *, model: str | None, why: str | None, mock: bool,
+    left_out: int,
 ) -> dict[str, object]:  # fmt: skip
     """Returns the body of the step: the message, and what the next compaction takes from it."""
     room = plan.limit // 4 * _CHARACTERS
-    said, said_before = _quotes("said", plan, room)
-    pinned, pinned_before = _quotes("pinned", plan, room // 2)
+    said, said_before = _quotes("said", plan, _said(plan.older), room)
+    pinned, pinned_before = _quotes("pinned", plan, decided, room // 2)
     parts = [
         f"This is a shortened history. It stands for {plan.covers} earlier messages, steps {plan.first} to "
         f"{plan.through} of the journal, where they are whole."
@@ -222,7 +243,7 @@ def _body(
         also = [agent.scope.strip(), *(f"Success: {one}" for one in agent.criteria)]
         parts.append("\n".join(["The purpose: " + agent.purpose.strip(), *filter(None, also)]))
     parts += _block("What persons said, word for word", said, said_before)
-    parts += _block("Pinned, word for word", pinned, pinned_before)
+    parts += _block("Approvals and what is pinned, word for word", pinned, pinned_before)
     if model is None:
         head = f"No model wrote a summary of the rest ({why}). What there was"
     else:
@@ -235,13 +256,20 @@ def _body(
             "words": words, "model": model, "why": why}  # fmt: skip
 
 
-def _quotes(name: str, plan: Plan, room: int) -> tuple[list[Quote], list[int]]:
-    """Returns what is kept word for word, as much of the newest as there is room for, and the steps of the others."""
+def _quotes(name: str, plan: Plan, new: Sequence[Quote], room: int) -> tuple[list[Quote], list[int]]:
+    """Returns what is kept word for word, as much of the newest as there is room for, and the steps of the others.
+
+    What was said several times, as by a timer, is kept once.
+    """
     before = plan.before.body if plan.before is not None else {}
-    quotes = [*cast("list[Quote]", before.get(name, [])), *(_said if name == "said" else _pinned)(plan.older)]
+    quotes: dict[tuple[str, str], Quote] = {}
+    for quote in [*cast("list[Quote]", before.get(name, [])), *new]:
+        same = quotes.pop((quote["sender"], quote["text"]), None)
+        times = quote["times"] + (same["times"] if same is not None else 0)
+        quotes[quote["sender"], quote["text"]] = {**quote, "times": times}
     others = [*cast("list[int]", before.get(f"{name}_before", []))]
     kept: list[Quote] = []
-    for quote in reversed(quotes):
+    for quote in reversed(quotes.values()):
         size = len(quote["text"].encode()) + 40
         if size > room:
             others.append(quote["step"])
@@ -251,18 +279,32 @@ def _quotes(name: str, plan: Plan, room: int) -> tuple[list[Quote], list[int]]:
     return kept[::-1], sorted(others)
 
 
-def _said(steps: Sequence[Step]) -> Iterator[Quote]:
-    for step in steps:
-        message = step.message
-        if message is not None and message["role"] == "user" and message.get("pinned"):
-            yield {"step": step.number, "sender": message.get("sender", ""), "text": message["text"]}
+def _said(steps: Sequence[Step]) -> list[Quote]:
+    spoken = [(step, step.message) for step in steps]
+    return [_quote(step, message.get("sender", "")) for step, message in spoken
+            if message is not None and message["role"] == "user" and message.get("pinned")]  # fmt: skip
 
 
-def _pinned(steps: Sequence[Step]) -> Iterator[Quote]:
+def _quote(step: Step, sender: str, text: str | None = None) -> Quote:
+    said = step.message["text"] if step.message is not None else ""
+    return {"step": step.number, "sender": sender, "text": said if text is None else text, "times": 1}
+
+
+def _decided(lab: Lab, agent: str, steps: Sequence[Step]) -> list[Quote]:
+    """Returns what persons have approved and denied among the steps, and messages that are pinned."""
+    approvals = lab.records(APPROVAL)
+    has_any = approvals.count(agent=agent) > 0
+    found: list[Quote] = []
     for step in steps:
         message = step.message
         if message is not None and message["role"] != "user" and message.get("pinned"):
-            yield {"step": step.number, "sender": message.get("name", message["role"]), "text": message["text"]}
+            found.append(_quote(step, message.get("name", message["role"])))
+        for row in approvals.find(step=step.key) if has_any and step.kind == "tool" else ():
+            if row["state"] != "waiting":
+                answer = f": {row['answer']}" if row["answer"] else ""
+                asked = row["question"] or f"{row['tool']}({json.dumps(row['args'], ensure_ascii=False)})"
+                found.append(_quote(step, str(row["by"]), f"{row['state']} {asked}{answer}"))
+    return found
 
 
 def _block(title: str, quotes: Sequence[Quote], others: Sequence[int]) -> list[str]:
@@ -272,8 +314,12 @@ def _block(title: str, quotes: Sequence[Quote], others: Sequence[int]) -> list[s
     if others:
         lines.append(f"[{len(others)} more: steps {_ranges(others)}; the journal has them, and a search of the memory "
                      "finds what persons said]")  # fmt: skip
-    lines += [f"[step {quote['step']}, {quote['sender']}] {quote['text']}" for quote in quotes]
+    lines += [f"[step {quote['step']}, {quote['sender']}{_times(quote)}] {quote['text']}" for quote in quotes]
     return ["\n".join(lines)]
+
+
+def _times(quote: Quote) -> str:
+    return f", {quote['times']} times" if quote["times"] > 1 else ""
 
 
 def _ranges(numbers: Sequence[int]) -> str:

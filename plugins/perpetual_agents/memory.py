@@ -308,8 +308,8 @@ class AgentMemory:
                 made = self._add(home, key, None, "deleted", why=why, step=step)
         return {"id": made.id, "scope": home, "key": made["key"], "version": made["version"]}
 
-    def prune(self, scope: str, key: str, *, into: str, batch: str) -> MemoryDocument:
-        """Takes an entry away for which another one stands, as a consolidation does.
+    def prune(self, scope: str, key: str, *, into: str, batch: str | None = None) -> MemoryDocument:
+        """Takes an entry away for which another one stands, as a consolidation or a compaction does.
 
         Raises:
             NotFound: where there is none.

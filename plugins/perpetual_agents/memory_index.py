@@ -65,8 +65,8 @@ class Found(NamedTuple):
 
 
 def is_person(actor: str) -> bool:
-    """Returns whether an actor's name is a person's."""
-    return not actor.startswith(("agent:", "mcp:", "git:"))
+    """Returns whether an actor's name, or that of a sender of messages, is a person's."""
+    return not actor.startswith(("agent:", "mcp:", "git:", "program", "event:", "timer:"))
 
 
 def index_path(lab: Lab) -> str:

@@ -22,6 +22,7 @@ from perpetual_agents.journal import Journal, Step
 from perpetual_agents.memory import AgentMemory
 from perpetual_agents.messages import Message, assistant, size_of, tool_result, user
 from perpetual_agents.model import ModelError, ModelReply, ModelRequest
+from perpetual_agents.names import APPROVAL
 from tests.plugins.agents.chat_server import Asked, Does, Server, serving
 from tests.plugins.agents.support import Scripted, agent, call, say, work
 
@@ -113,6 +114,8 @@ def test_a_summary_takes_the_one_before_it_in(lab: Lab) -> None:
     assert {step.body["from"] for step in found} == {found[0].body["from"]}
     assert "Summary of what was before: We measured e1." in backend.summaries[-1].messages[0]["text"]
     assert sum(message["role"] == "summary" for message in window(journal_of(lab, id), 100)) == 1
+    (entry,) = AgentMemory(lab).list(id).items
+    assert entry["key"] == f"history {found[-1].body['from']}-{found[-1].body['through']}"
 
 
 def test_what_there_is_no_room_for_is_named_by_its_step(lab: Lab) -> None:
@@ -191,6 +194,30 @@ def test_words_of_other_agents_and_tools_are_summarised_not_quoted(lab: Lab) -> 
     assert "gossip" not in text
     assert "untrusted text" in text
     assert "gossip 0" in backend.summaries[0].messages[0]["text"]
+
+
+def test_approvals_are_kept_and_what_was_said_often_is_kept_once(lab: Lab) -> None:
+    """As a person decided them, with the call that they are about."""
+    id = agent(lab, settings={"compact_at_tokens": 500}, tools=["goals"])
+
+    def answer(request: ModelRequest) -> ModelReply:
+        if request.system.startswith("You shorten"):
+            return say("short")
+        is_first = sum(message["role"] == "user" for message in request.messages) == 1
+        if is_first and request.messages[-1]["role"] == "user":
+            return say("", call("goals_add", text="seven seeds"))
+        return say("done " * 60)
+
+    backend = Scripted(answer)
+    (message,) = work(lab, id, backend, "begin")
+    key = next(step.key for step in steps(lab, id) if step.kind == "tool")
+    lab.records(APPROVAL).add(agent=id, message=message.id, step=key, tool="goals_add", args={"text": "seven seeds"},
+                              digest="d", state="denied", answer="five are enough", by="user:ada")  # fmt: skip
+    work(lab, id, backend, *["look again"] * 6)
+    text = summary_of(compactions(lab, id)[-1])["text"]
+    assert 'user:ada] denied goals_add({"text": "seven seeds"}): five are enough' in text
+    assert text.count("look again") == 1
+    assert "times] look again" in text
 
 
 def test_a_window_that_is_full_is_compacted_too(lab: Lab) -> None:
