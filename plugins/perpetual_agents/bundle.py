@@ -1,8 +1,8 @@
 """One file that holds an agent with its whole history: written by `export`, read by `import` in any project.
 
 The file is JSON of the form `perpetual.agent/1`: the agent's data, its limits, its steps in order, its labelled
-checkpoints by the place of their last step, and a SHA-256 of all that. What an agent has used, its messages that are
-not over, and its permission to run code stay where they are.
+checkpoints by the place of their last step, its own entries of memory, and a SHA-256 of all that. What an agent has
+used, its messages that are not over, and its permission to run code stay where they are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from perpetual.api import Conflict, CorruptData, NotFound, UsageError
 from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.foreign import parse_json
 from perpetual.toolkit.named_path import named_path
-from perpetual_agents import accounts
+from perpetual_agents import accounts, memory_bundle
 from perpetual_agents import data as checks
 from perpetual_agents.agents import Agents, Changes
 from perpetual_agents.data import Agent, Goal
@@ -64,7 +64,7 @@ def write(lab: Lab, agent: str, path: str) -> AgentExported:
         **{name: _plain(getattr(one, name)) for name in _FIELDS},
         "steps": [{"turn": step.turn, "kind": step.kind, "phase": step.phase, "key": step.key, "body": step.body}
                   for step in steps],
-        "checkpoints": labelled,
+        "checkpoints": labelled, "memory": memory_bundle.read(lab, one.id),
     }  # fmt: skip
     text = json.dumps({**content, "sha256": _hash(content)}, ensure_ascii=False).encode()
     write_atomic(target, text)
@@ -111,6 +111,7 @@ def read(lab: Lab, path: str, *, name: str | None = None) -> Agent:
                 after=numbers[min(int(str(one["after"])), len(steps))], snapshot=one["snapshot"],
             )  # fmt: skip
         lab.records(AGENT).update(made.id, counters=content["counters"])
+        memory_bundle.keep(lab, made.id, content.get("memory", []))
     return agents.get(made.id)
 
 

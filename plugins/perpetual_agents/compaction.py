@@ -60,12 +60,14 @@ class Plan(NamedTuple):
     """What a compaction covers.
 
     - `older`: the steps that it summarises, oldest first; `before`: the summary that it takes in, None for none.
+    - `kept`: how many newer messages stay as they are.
     - `limit`: tokens of the conversation at most.
     - `is_whole`: False where still older messages are in the journal and were not read.
     """
 
     older: list[Step]
     before: Step | None
+    kept: int
     limit: int
     is_whole: bool
 
@@ -112,7 +114,7 @@ def plan_of(agent: Agent, found: Recent, *, beside: int = 0, now: bool = False) 
             break
         kept += len(steps)
     older = found.steps[: len(found.steps) - kept]
-    return Plan(older, found.summary, limit, found.is_whole) if older else None
+    return Plan(older, found.summary, kept, limit, found.is_whole) if older else None
 
 
 async def compact(turn: Turn, *, now: bool = False) -> Step | None:
@@ -193,7 +195,10 @@ def _writer(turn: Turn, plan: Plan, key: str, found: ModelReply | PerpetualError
                                step=key, sources=[f"step {plan.first}", f"step {plan.through}"])["id"]  # fmt: skip
             if plan.before is not None and plan.before.body.get("memory"):
                 memory.prune(turn.agent.id, _name(plan.before.body), into=name)
-        return turn.journal.done(turn.id, "compaction", key, {**body, "memory": kept})
+        own = [
+            one for one in turn.journal.of_turn(turn.id) if one.message is not None and one.message["role"] != "summary"
+        ]
+        return turn.journal.done(turn.id, "compaction", key, {**body, "memory": kept, "kept": plan.kept + len(own)})
 
     return write
 

@@ -50,22 +50,24 @@ class Recent(NamedTuple):
 def recent(journal: Journal, most: int, turn: str | None = None) -> Recent:
     """Returns the messages since the newest summary, those of the turn left out; whole turns, so `most` and more.
 
-    A summary covers the steps up to the number `through` of its body: turns after that one, though recorded before
-    the summary, are kept as they are.
+    A summary covers what was before it but for the newest messages, whose number is `kept` in its step's body. A number
+    and no place, so that it holds in a copy of the journal too.
     """
     found: list[Step] = []
     summary: Step | None = None
-    through = 0
+    kept = 0
     for step in journal.newest_first():
-        if summary is not None and step.number <= through:
+        if summary is not None and not kept:
             break
         message = step.message
         if message is None:
             continue
         if message["role"] == "summary":
             if summary is None:
-                summary, through = step, _number(step.body.get("through"), step.number)
-        elif turn is None or step.turn != turn:
+                summary, kept = step, _number(step.body.get("kept"))
+            continue
+        kept -= summary is not None
+        if turn is None or step.turn != turn:
             if len(found) >= most and step.turn != found[-1].turn:
                 return Recent(found[::-1], summary, False)
             found.append(step)
@@ -83,8 +85,8 @@ def shown(found: Recent, most: int) -> list[Message]:
     return messages if summary is None else [summary, *messages]
 
 
-def _number(found: object, default: int) -> int:
-    return found if isinstance(found, int) else default
+def _number(found: object) -> int:
+    return found if isinstance(found, int) and found > 0 else 0
 
 
 def mended(messages: Sequence[Message]) -> list[Message]:

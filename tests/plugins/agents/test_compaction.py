@@ -13,7 +13,7 @@ import pytest
 
 from perpetual import Lab
 from perpetual.api import NotFound
-from perpetual_agents import accounts
+from perpetual_agents import accounts, bundle
 from perpetual_agents.agents import Agents
 from perpetual_agents.checkpoints import Checkpoints
 from perpetual_agents.consolidation import consolidate
@@ -158,6 +158,35 @@ def test_a_call_is_never_parted_from_its_result(lab: Lab) -> None:
                 assert not open_
                 open_ = [one["id"] for one in message.get("calls", ())]
         assert not open_
+
+
+def test_nothing_is_shown_twice_and_nothing_is_left_out(lab: Lab, tmp_path: Path) -> None:
+    """Also where the turn that goes on is what is large, and in a copy of the journal with other numbers."""
+    id = agent(lab, settings={"compact_at_tokens": 700}, tools=["goals"])
+    seen: list[tuple[int, int]] = []
+
+    def answer(request: ModelRequest) -> ModelReply:
+        if request.system.startswith("You shorten"):
+            return say("short")
+        covers = sum(message.get("covers", 0) for message in request.messages)
+        shown = sum(message["role"] != "summary" for message in request.messages)
+        all_ = sum(step.message is not None and step.message["role"] != "summary" for step in steps(lab, id))
+        seen.append((covers + shown, all_))
+        tools = 0
+        for message in reversed(request.messages):
+            if message["role"] == "user":
+                break
+            tools += message["role"] == "tool"
+        return say("looking " * 40, call("goals_list", f"c{tools}")) if tools < 4 else say("seen " * 30)
+
+    work(lab, id, Scripted(answer), *(f"question {n} " * 5 for n in range(6)))
+    assert len(compactions(lab, id)) > 2
+    assert any(step.body["kept"] for step in compactions(lab, id))
+    assert [one for one in seen if one[0] != one[1]] == []
+    Agents(lab).create("another")
+    bundle.write(lab, id, str(tmp_path / "scout.json"))
+    copy = bundle.read(lab, str(tmp_path / "scout.json"), name="copy")
+    assert window(journal_of(lab, copy.id), 100) == window(journal_of(lab, id), 100)
 
 
 @pytest.mark.parametrize(

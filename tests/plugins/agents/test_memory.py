@@ -12,8 +12,19 @@ from types import ModuleType
 import pytest
 
 from perpetual import Lab
-from perpetual.api import Conflict, NotFound, NotPermitted, Provider, Refused, TransientError, UsageError, hookimpl
+from perpetual.api import (
+    Conflict,
+    CorruptData,
+    NotFound,
+    NotPermitted,
+    Provider,
+    Refused,
+    TransientError,
+    UsageError,
+    hookimpl,
+)
 from perpetual.registry import Registry
+from perpetual_agents import bundle
 from perpetual_agents.agents import Agents
 from perpetual_agents.memory import AgentMemory
 from perpetual_agents.memory_index import index_path
@@ -385,6 +396,34 @@ def test_memory_is_injected_only_where_a_setting_says_so(lab: Lab) -> None:
             assert added[0]["text"].count("five hundred") == 1
             assert "untrusted text" in added[0]["text"]
             assert not added[0]["pinned"]
+
+
+def test_a_bundle_takes_memory_along_and_the_gates_judge_it_again(
+    lab: Lab, acts: Lab, scout: str, tmp_path: Path
+) -> None:
+    """In another project: what is an attack in pieces is quarantined, and an agent's words stay an agent's."""
+    for number, piece in enumerate(PIECES):
+        AgentMemory(lab).set(scout, f"piece {number}", piece)
+    AgentMemory(lab).release(scout, "piece 1", "a person takes it for harmless")
+    AgentMemory(acts).set(scout, "lr", "3e-4 is best")
+    AgentMemory(acts).set(scout, "login", DOUBTFUL)
+    AgentMemory(lab).set(scout, "rule", {"seeds": 5})
+    path = tmp_path / "scout.json"
+    bundle.write(lab, scout, str(path))
+    with Lab.init(tmp_path / "elsewhere") as other:
+        made = bundle.read(other, str(path))
+        found = {one["key"]: one for one in AgentMemory(other).list(made.id).items}
+        assert found.pop("piece 0")["status"] == "active"
+        assert found.pop("piece 1")["status"] == "quarantined"
+        assert {key: one["value"] for key, one in found.items()} == {
+            "lr": "3e-4 is best", "login": "the token is [redacted:github-token]", "rule": {"seeds": 5},
+        }  # fmt: skip
+        assert [found[key]["author"] for key in ("lr", "rule")] == ["agent:scout", other.actor]
+    document = json.loads(path.read_text())
+    document["memory"].append({"key": "k", "value": ATTACK, "author": "user:ada"})
+    path.write_text(json.dumps(document))
+    with pytest.raises(CorruptData):  # its checksum is not that of its content
+        bundle.read(lab, str(path), name="copy")
 
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
