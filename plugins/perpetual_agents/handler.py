@@ -19,7 +19,8 @@ changed copy. It may answer instead (a recorded reply), refuse (raise), or call 
 `turn.blocking`. A handler keeps nothing between turns but caches: what it needs to go on is in the record.
 
 *Errors.* A PerpetualError ends the turn: its message fails with the error. `Suspend` ends it without a result: the
-message waits, and the turn goes on where it was once it is taken up again. Any other exception is a fault of the
+message waits, and the turn goes on where it was once it is taken up again. `Pause` ends it so too, and pauses the agent
+with its words as the reason, until a person lets it go on. Any other exception is a fault of the
 handler, and the agent goes to the state error.
 """
 
@@ -28,12 +29,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+from perpetual.api import PerpetualError
+
 if TYPE_CHECKING:
     from perpetual_agents.messages import Call, Message
     from perpetual_agents.model import ModelReply, ModelRequest
     from perpetual_agents.turn import Turn
 
-__all__ = ["Handler", "Suspend", "ToolRequest"]
+__all__ = ["Handler", "Pause", "Suspend", "ToolRequest"]
 
 Proceed: TypeAlias = "Callable[[ModelRequest], Awaitable[ModelReply]]"
 ToolRequest: TypeAlias = "Call"
@@ -45,11 +48,21 @@ class Suspend(Exception):
 
     Args:
         reason: what it waits for, in words.
+        hint: the command that ends the wait.
+        still: returns whether there is still something to wait for; asked in the transaction in which the message is
+            set to wait, so that what ended the wait just before is not missed.
     """
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, hint: str | None = None, still: Callable[[], bool] | None = None) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason, self.hint, self.still = reason, hint, still
+
+
+class Pause(PerpetualError):
+    """Pauses the agent with a reason: its message waits, and goes on at the same step once a person resumes it."""
+
+    code = "agent_paused"
+    exit = 7
 
 
 class Handler:
