@@ -28,6 +28,7 @@ from perpetual.api import Conflict, NotFound, PerpetualError, UsageError
 from perpetual_agents import alignment
 from perpetual_agents.agents import Agents, Changes
 from perpetual_agents.alignment import Alignment, Decision
+from perpetual_agents.approvals import Approval, Approvals
 from perpetual_agents.context_server import ContextServer, StateKeeper
 from perpetual_agents.data import Agent, Goal
 from perpetual_agents.decorators import TOOL
@@ -35,6 +36,7 @@ from perpetual_agents.operations import OVER, failure_of, is_served, pause, resu
 from perpetual_agents.plain_types import plain_type
 from perpetual_agents.pulse import pulse_of
 from perpetual_agents.serving import Worker, busy, is_busy
+from perpetual_agents.threads import in_thread
 from perpetual_agents.times import seconds_until
 from perpetual_agents.tools import Bound, FunctionTool, ToolContext
 from perpetual_agents.typed_state import TypedState
@@ -159,7 +161,7 @@ class PerpetualAgent:
         """Finds the agent in the record, or makes it; loads its state. A second call changes nothing."""
         if self._id is not None:
             return True
-        record = await asyncio.to_thread(self._found)
+        record = await in_thread(self._found)
         self._id = record.id
         if self.context_server is None:
             self.context_server = ContextServer(self.lab, record.id)
@@ -196,21 +198,21 @@ class PerpetualAgent:
         await self.initialize()
         present = await self.record()
         if present.state == "paused":
-            await asyncio.to_thread(resume, self.lab, self.id)
+            await in_thread(resume, self.lab, self.id)
         elif present.state != "running":
-            await asyncio.to_thread(start, self.lab, self.id)
+            await in_thread(start, self.lab, self.id)
         if self._serving is None or self._serving.done():
             self._serving = asyncio.create_task(self._serve(), name=f"agent {self.agent_id}")
         return True
 
     async def pause(self, reason: str | None = None) -> bool:
         """Lets the agent rest; its messages wait. Raises IllegalMove."""
-        await asyncio.to_thread(lambda: pause(self.lab, self.id, reason=reason))
+        await in_thread(lambda: pause(self.lab, self.id, reason=reason))
         return True
 
     async def resume(self) -> bool:
         """Lets a paused agent go on. Raises IllegalMove."""
-        await asyncio.to_thread(resume, self.lab, self.id)
+        await in_thread(resume, self.lab, self.id)
         return True
 
     async def stop(self) -> bool:
@@ -218,7 +220,7 @@ class PerpetualAgent:
         await self.save_state()
         await self._rest()
         if (await self.record()).state in ("running", "paused"):
-            await asyncio.to_thread(stop, self.lab, self.id)
+            await in_thread(stop, self.lab, self.id)
         return True
 
     async def cleanup(self) -> None:
@@ -227,7 +229,7 @@ class PerpetualAgent:
             await self.save_state()
         await self._rest()
         if self._owns_lab and self._lab is not None:
-            await asyncio.to_thread(self._lab.close)
+            await in_thread(self._lab.close)
             self._lab, self._owns_lab = None, False
         self._id, self.context_server = None, None
 
@@ -240,19 +242,40 @@ class PerpetualAgent:
 
     async def record(self) -> Agent:
         """Returns the agent as it is recorded now."""
-        return await asyncio.to_thread(Agents(self.lab).get, self.id)
+        return await in_thread(Agents(self.lab).get, self.id)
 
     async def health_check(self) -> dict[str, object]:
         """Returns what goes on: state, whether a process works on it, what waits, and the newest error."""
         present = await self.record()
-        inbox = await asyncio.to_thread(Agents(self.lab).pending, self.id)
+        inbox = await in_thread(Agents(self.lab).pending, self.id)
         is_here = self._serving is not None and not self._serving.done()
-        is_working = await asyncio.to_thread(is_busy, self.lab, self.id)
-        served = is_here or is_working or await asyncio.to_thread(is_served, self.lab)
+        is_working = await in_thread(is_busy, self.lab, self.id)
+        served = is_here or is_working or await in_thread(is_served, self.lab)
         healthy = present.state != "error" and (present.state != "running" or served or not inbox)
         return {"agent_id": self.agent_id, "id": self.id, "state": present.state, "reason": present.reason,
                 "healthy": healthy, "served": served, "working": is_working, "inbox": len(inbox),
                 "counters": present.counters}  # fmt: skip
+
+    # what it asks persons
+
+    async def approvals(self, *, waiting: bool = True) -> list[Approval]:
+        """Returns what the agent asks a person, oldest first; with `waiting` off, what was decided as well."""
+        await self.initialize()
+        return [*await in_thread(lambda: Approvals(self.lab).list(self.id, waiting=waiting))]
+
+    async def approve(self, approval: str, *, answer: str | None = None) -> Approval:
+        """Lets a call be made, or answers a question; the turn goes on. For a person.
+
+        Raises:
+            NotPermitted: where an agent asks for it.
+            Conflict: where it was decided.
+            UsageError: for a question without an answer.
+        """
+        return await in_thread(lambda: Approvals(self.lab).approve(approval, answer=answer))
+
+    async def deny(self, approval: str, *, why: str) -> Approval:
+        """Refuses a call, which the model is told with the reason; the turn goes on. Raises as `approve`."""
+        return await in_thread(lambda: Approvals(self.lab).deny(approval, why=why))
 
     # events and messages
 
@@ -261,7 +284,7 @@ class PerpetualAgent:
         await self.initialize()
         if handler is not None:
             self._handlers.setdefault(event_type, []).append(handler)
-        await asyncio.to_thread(self._subscribe, event_type)
+        await in_thread(self._subscribe, event_type)
         return True
 
     def _subscribe(self, event_type: str) -> None:
@@ -286,7 +309,7 @@ class PerpetualAgent:
         await self.initialize()
         kind = str(event.get("type") or "message")
         key = None if event.get("id") is None else f"event/{event['id']}"
-        posted = await asyncio.to_thread(lambda: Agents(self.lab).post(
+        posted = await in_thread(lambda: Agents(self.lab).post(
             self.id, _text_of(event), type=kind, data=_jsonable(event), key=key))  # fmt: skip
         if posted["state"] in OVER:
             return _handled(posted, [])
@@ -297,7 +320,7 @@ class PerpetualAgent:
         results = [await _value(handler(event)) for handler in self._handlers.get(str(event.get("type")), ())]
         self.state["last_event"] = _jsonable(event)
         await self.save_state()
-        await asyncio.to_thread(lambda: Agents(self.lab).count_up(self.id, wakes=1, messages=1))
+        await in_thread(lambda: Agents(self.lab).count_up(self.id, wakes=1, messages=1))
         return results
 
     async def _worked(self, id: str) -> tuple[Record, list[object]]:
@@ -307,18 +330,18 @@ class PerpetualAgent:
         """
         agents, results = Agents(self.lab), list[object]()
         async with busy(self.lab, self.id, timeout_s=None):
-            message = await asyncio.to_thread(agents.message, id)
+            message = await in_thread(agents.message, id)
             if message["state"] not in OVER and message["type"] != "message" and not message["handled"]:
                 event = cast("Mapping[str, object]", message["data"])
                 results = await self._handle(event or {"type": message["type"], "data": message["text"]})
                 fields = {} if self.model else {"answer": None, "attempts": message["attempts"] + 1}
                 state = message["state"] if self.model else "done"
-                message = await asyncio.to_thread(partial(agents.close_message, id, state, handled=True, **fields))
+                message = await in_thread(partial(agents.close_message, id, state, handled=True, **fields))
         while message["state"] not in (*OVER, "waiting") and (await self.record()).state == "running":
             worked = await Worker(self.lab, self.id, own_tools=self._own_tools(), backend=self._backend).work(
                 until=id, timeout_s=None
             )
-            message = await asyncio.to_thread(agents.message, id)
+            message = await in_thread(agents.message, id)
             if not worked:
                 break  # one before it waits for a person, or it is not due yet
         await self.save_state()
@@ -330,7 +353,7 @@ class PerpetualAgent:
     async def message(self, text: str, *, key: str | None = None, say: Say | None = None) -> str:
         """Sends a message and returns the answer of the model. Raises PerpetualError where it failed."""
         await self._require_running()
-        posted = await asyncio.to_thread(lambda: Agents(self.lab).post(self.id, text, key=key))
+        posted = await in_thread(lambda: Agents(self.lab).post(self.id, text, key=key))
         message, _ = await self._worked(posted.id)
         return self._answer_of(message)
 
@@ -345,16 +368,16 @@ class PerpetualAgent:
     async def _require_running(self) -> None:
         await self.initialize()
         if (await self.record()).state == "created":
-            await asyncio.to_thread(start, self.lab, self.id)
+            await in_thread(start, self.lab, self.id)
 
     async def _serve(self) -> None:
         """Answers the inbox while this program lives; sleeps until something comes."""
         agents = Agents(self.lab)
         async with pulse_of(self.lab) as pulse:
             while True:
-                seen = await asyncio.to_thread(self.lab.feed.last)
+                seen = await in_thread(self.lab.feed.last)
                 wait_s = _SWEEP_S
-                for message in await asyncio.to_thread(agents.pending, self.id):
+                for message in await in_thread(agents.pending, self.id):
                     if message["state"] == "waiting":
                         break  # a turn is answered as a whole before the next one begins
                     due_s = seconds_until(message["due"])
@@ -440,10 +463,10 @@ class PerpetualAgent:
 
     async def _asked_once(self, text: str, key: str, schema: Mapping[str, object] | None) -> str:
         data = {} if schema is None else {"output": dict(schema)}
-        posted = await asyncio.to_thread(lambda: Agents(self.lab).post(
+        posted = await in_thread(lambda: Agents(self.lab).post(
             self.id, text, sender="program", key=key, data=data))  # fmt: skip
         if posted["state"] == "failed":  # in an earlier process; it is asked anew
-            posted = await asyncio.to_thread(lambda: Agents(self.lab).post(
+            posted = await in_thread(lambda: Agents(self.lab).post(
                 self.id, text, sender="program", key=f"{key}/{posted.id}", data=data))  # fmt: skip
         message, _ = await self._worked(posted.id)
         return self._answer_of(message)
@@ -453,7 +476,7 @@ class PerpetualAgent:
     async def add_goal(self, goal: str, *, status: str = "open", progress: float = 0.0) -> str:
         """Adds a goal; returns its id."""
         await self.initialize()
-        return (await asyncio.to_thread(lambda: Agents(self.lab).add_goal(
+        return (await in_thread(lambda: Agents(self.lab).add_goal(
             self.id, goal, status=status, progress=progress)))["id"]  # fmt: skip
 
     async def get_goals(self) -> list[Goal]:
@@ -464,7 +487,7 @@ class PerpetualAgent:
         self, goal_id: str, *, status: str | None = None, progress: float | None = None, text: str | None = None
     ) -> Goal:
         """Changes a goal and returns it. Raises NotFound, UsageError."""
-        return await asyncio.to_thread(lambda: Agents(self.lab).update_goal(
+        return await in_thread(lambda: Agents(self.lab).update_goal(
             self.id, goal_id, status=status, progress=progress, text=text))  # fmt: skip
 
     async def evaluate_purpose_alignment(self, action: object) -> Alignment:

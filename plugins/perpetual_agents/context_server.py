@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from perpetual_agents.agents import Agents
+from perpetual_agents.threads import in_thread
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -37,9 +37,9 @@ class ContextServer:
 
     async def save_state(self, state: Mapping[str, object]) -> bool:
         """Saves the whole state. Raises UsageError where it is no JSON, or holds a secret."""
-        await asyncio.to_thread(self._agents.save_data, self.agent_id, state)
+        await in_thread(self._agents.save_data, self.agent_id, state)
         return True
 
     async def load_state(self) -> dict[str, object]:
         """Returns what was saved last, empty before that."""
-        return (await asyncio.to_thread(self._agents.get, self.agent_id)).data
+        return (await in_thread(self._agents.get, self.agent_id)).data

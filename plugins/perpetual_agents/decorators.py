@@ -21,25 +21,42 @@ import inspect
 import string
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast, get_type_hints, overload
 
 from perpetual.api import UsageError
 
 if TYPE_CHECKING:
     from perpetual_agents.agent import PerpetualAgent
 
-__all__ = ["PROMPT", "TOOL", "prompt", "tool"]
+__all__ = ["APPROVAL", "ASKS", "PROMPT", "TOOL", "prompt", "tool"]
 
 TOOL, PROMPT = "_perpetual_tool", "_perpetual_prompt"
+APPROVAL, ASKS = "_perpetual_approval", "_perpetual_asks"  # a person approves each call; the call is a question to one
 _Function = TypeVar("_Function", bound=Callable[..., object])
 _Args = ParamSpec("_Args")
 _Found = TypeVar("_Found")
 
 
-def tool(function: _Function) -> _Function:
-    """Marks a method as a tool of the agent's model; its annotations make the schema, its docstring the description."""
-    setattr(function, TOOL, True)
-    return function
+@overload
+def tool(function: _Function) -> _Function: ...
+@overload
+def tool(*, approval: bool = False) -> Callable[[_Function], _Function]: ...
+def tool(function: _Function | None = None, *, approval: bool = False) -> _Function | Callable[[_Function], _Function]:
+    """Marks a method as a tool of the agent's model; its annotations make the schema, its docstring the description.
+
+    Args:
+        function: the method.
+        approval: whether a person approves each call: `@tool(approval=True)`. It also counts for a function that an
+            agent has as `python:module:function`.
+    """
+
+    def mark(function: _Function) -> _Function:
+        setattr(function, TOOL, True)
+        if approval:
+            setattr(function, APPROVAL, True)
+        return function
+
+    return mark if function is None else mark(function)
 
 
 def prompt(function: Callable[_Args, Awaitable[_Found]]) -> Callable[_Args, Awaitable[_Found]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from perpetual import Lab
 from perpetual.api import Conflict, NotFound
 from perpetual_agents.agents import Agents
+from perpetual_agents.threads import in_thread
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,14 +136,14 @@ class AgentManager:
         Args:
             event: `{type, data, id}`; two events of one id are one.
         """
-        return await asyncio.to_thread(publish, self._lab, event)
+        return await in_thread(publish, self._lab, event)
 
     async def close(self) -> None:
         """Ends the work of this program on its agents; they stay as they are in the record."""
         for agent in [*self._agents.values()]:
             await agent.cleanup()
         if self._owns_lab:
-            await asyncio.to_thread(self._lab.close)
+            await in_thread(self._lab.close)
 
 
 def publish(lab: Lab, event: Mapping[str, object]) -> list[str]:

@@ -46,6 +46,9 @@ def perpetual_agent_handlers() -> list[Provider]:
     limits = {"usd_per_call": Option("float", 0.05, "US dollars that a request may cost, booked before it.",
                                      minimum=0.0, maximum=100.0)}  # fmt: skip
 
+    loops = {"backoff_s": Option("float", 0.5, "Seconds before the first repetition of a call that failed.",
+                                 minimum=0.0, maximum=30.0)}  # fmt: skip
+
     def offer(name: str, order: int, summary: str, options: dict[str, Option] | None = None) -> Provider:
         return Provider("agent_handler", name, f"perpetual_agents.handlers.{name}:build", summary, order=order,
                         options=options)  # fmt: skip
@@ -53,7 +56,9 @@ def perpetual_agent_handlers() -> list[Provider]:
     return [
         offer("tracing", 5, "traces turns and their steps by OpenTelemetry, where it is set up"),
         offer("checkpoint", 10, "takes checkpoints by itself"),
+        offer("loops", 15, "pauses an agent that does the same failing thing again and again", loops),
         offer("journal", 20, "records each step before its effect and after it"),
+        offer("approval", 25, "asks a person before calls that need one"),
         offer("scan", 30, "keeps attacks in results of tools from the model"),
         offer("retry", 40, "asks again after a transient failure", retry),
         offer("limits", 50, "holds the limits of the agent and of the day", limits),
@@ -68,6 +73,8 @@ def perpetual_agent_tools() -> list[Provider]:
     """Offers tools on the lab, on the agent's own goals and on its memory."""
     return [
         Provider("agent_tool", "lab", "perpetual_agents.lab_tools:build_lab", "reads the lab, and proposes"),
+        Provider("agent_tool", "timers", "perpetual_agents.event_tools:build_timers", "wakes it at a time"),
+        Provider("agent_tool", "ask", "perpetual_agents.event_tools:build_ask", "asks a person"),
         Provider("agent_tool", "goals", "perpetual_agents.lab_tools:build_goals", "reads and changes its own goals"),
         Provider("agent_tool", "memory", "perpetual_agents.memory_tools:build", "keeps and finds what is worth it"),
     ]

@@ -11,6 +11,7 @@ from perpetual.api import Finding, PerpetualError, Service, TransientError
 from perpetual_agents.agents import Agents
 from perpetual_agents.pulse import Pulse, pulse_of
 from perpetual_agents.serving import Worker, is_busy
+from perpetual_agents.threads import in_thread
 from perpetual_agents.times import seconds_until
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ class Server:
         async with pulse_of(self._lab) as pulse:
             try:
                 while not is_over():
-                    seen = await asyncio.to_thread(self._lab.feed.last)
-                    due, sleep_s = await asyncio.to_thread(due_agents, self._agents)
+                    seen = await in_thread(self._lab.feed.last)
+                    due, sleep_s = await in_thread(due_agents, self._agents)
                     now = loop.time()
                     for agent in due:
                         waits_s = self._after.get(agent, 0.0) - now

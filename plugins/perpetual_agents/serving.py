@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -21,13 +22,14 @@ from perpetual.toolkit.reserved import known_name
 from perpetual_agents.accounts import LimitReached
 from perpetual_agents.agents import Agents
 from perpetual_agents.checkpoints import Checkpoints
-from perpetual_agents.handler import Handler, Suspend
+from perpetual_agents.handler import Handler, Pause, Suspend
 from perpetual_agents.journal import Journal
 from perpetual_agents.lifecycle import IllegalMove
 from perpetual_agents.model import ModelUnavailable
 from perpetual_agents.names import ANSWERED
 from perpetual_agents.permission import require
 from perpetual_agents.subscriptions import SENDER
+from perpetual_agents.threads import in_thread
 from perpetual_agents.times import present_time
 from perpetual_agents.tools import AgentTool, Bound, FunctionTool, mcp_servers, python_function
 from perpetual_agents.turn import StepLimit, Turn
@@ -41,8 +43,9 @@ if TYPE_CHECKING:
 __all__ = ["Outcome", "Worker", "busy", "handlers_of", "is_busy", "lock_of"]
 
 _FOLDER = "agents"
+_SLICE_S = 0.5  # of waiting for another process that works on an agent
 _NOT_PERSONS = ("agent:", "mcp:", "program", SENDER)  # what senders begin with whose words are not a person's
-_PAUSES = (LimitReached, StepLimit)  # errors after which the message waits, and the agent is paused
+_PAUSES = (LimitReached, Pause, StepLimit)  # errors after which the message waits, and the agent is paused
 
 
 class Outcome(NamedTuple):
@@ -68,11 +71,19 @@ def is_busy(lab: Lab, agent: str) -> bool:
 async def busy(lab: Lab, agent: str, *, timeout_s: float | None = 0.0) -> AsyncIterator[bool]:
     """Holds the lock of an agent; yields whether it was free within `timeout_s` (None waits)."""
     lock = lock_of(lab, agent)
-    if timeout_s == 0.0:
-        held = await asyncio.to_thread(lock.acquire, False)
-    else:
-        held = await asyncio.to_thread(lambda: lock.acquire(True, timeout_s))
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    held = False
+
+    def take() -> None:
+        nonlocal held
+        left = _SLICE_S if deadline is None else min(_SLICE_S, deadline - time.monotonic())
+        held = lock.acquire(True, left) if left > 0 else lock.acquire(False)
+
     try:
+        while True:  # in slices: a caller that is cancelled does not leave a thread that waits
+            await in_thread(take)
+            if held or (deadline is not None and time.monotonic() >= deadline):
+                break
         yield held
     finally:
         if held:
@@ -112,6 +123,7 @@ class Worker:
     ) -> None:  # fmt: skip
         self._outer, self._id, self._own, self._backend, self._say = lab, agent, own_tools or {}, backend, say
         self.lab, self._agents = lab, Agents(lab)  # those of the agent's own name while it is worked on
+        self._has_left_tool = False
 
     async def work(
         self, *, until: str | None = None, timeout_s: float | None = 0.0, stop: Callable[[], bool] | None = None
@@ -131,23 +143,33 @@ class Worker:
         async with busy(self._outer, self._id, timeout_s=timeout_s) as held:
             if not held:
                 raise TransientError(f"another process works on {self._id}", hint="its answers come without this one")
-            name = (await asyncio.to_thread(Agents(self._outer).get, self._id)).name
+            name = (await in_thread(Agents(self._outer).get, self._id)).name
             outer = self._outer
-            with Lab.open(outer.root, actor=f"agent:{name}", registry=outer.registry) as self.lab:
-                self._agents = Agents(self.lab)
-                async with AsyncExitStack() as stack:
-                    kit: _Kit | None = None
-                    while not (stop is not None and stop()):
-                        message = await asyncio.to_thread(self._next)
-                        if message is None:
-                            break
-                        if kit is None:
-                            kit = await _Kit.open(self.lab, self._id, self._own, self._backend, stack)
-                        outcome = await self._answer(message, kit)
-                        found.append(outcome)
-                        if message.id == until or outcome.message["state"] not in ("done", "failed"):
-                            break
+            async with self._acting(outer, name), AsyncExitStack() as stack:
+                kit: _Kit | None = None
+                while not (stop is not None and stop()):
+                    message = await in_thread(self._next)
+                    if message is None:
+                        break
+                    if kit is None:
+                        kit = await _Kit.open(self.lab, self._id, self._own, self._backend, stack)
+                    outcome = await self._answer(message, kit)
+                    found.append(outcome)
+                    if message.id == until or outcome.message["state"] not in ("done", "failed"):
+                        break
         return found
+
+    @asynccontextmanager
+    async def _acting(self, outer: Lab, name: str) -> AsyncIterator[None]:
+        """Acts in the agent's name; its lab stays open where a tool that was left may still use it."""
+        self.lab = await in_thread(lambda: Lab.open(outer.root, actor=f"agent:{name}", registry=outer.registry))
+        self._agents = Agents(self.lab)
+        try:
+            yield
+        finally:
+            if not self._has_left_tool:
+                self.lab.close()
+            self._has_left_tool = False
 
     def _next(self) -> Record | None:
         """Returns the message that is next, as `working`; None where the agent takes none or none is due."""
@@ -163,32 +185,36 @@ class Worker:
                                               branch=due["branch"] or agent.branch)  # fmt: skip
 
     async def _answer(self, message: Record, kit: _Kit) -> Outcome:
-        agent = await asyncio.to_thread(self._agents.get, self._id)
+        agent = await in_thread(self._agents.get, self._id)
         turn = Turn(
             self.lab, agent, id=message.id, text=_said(message), sender=message["sender"], type=message["type"],
             journal=Journal(self.lab, agent.id, message["branch"] or agent.branch), tools=kit.tools,
             backend=kit.backend, handlers=kit.handlers, say=self._say, check=self._check,
             is_person=not str(message["sender"]).startswith(_NOT_PERSONS), output=_output(message),
+            sources=kit.sources,
         )  # fmt: skip
         try:
-            await asyncio.to_thread(require, self.lab, agent)
+            await in_thread(require, self.lab, agent)
             _require_model(kit.backend, agent)
             said = await turn.run()
         except Suspend as waits:
-            return Outcome(await asyncio.to_thread(self._suspend, message, turn, waits.reason, False), turn.facts)
+            return Outcome(await in_thread(self._suspend, message, turn, waits, False), turn.facts)
         except _PAUSES as problem:
-            return Outcome(await asyncio.to_thread(self._suspend, message, turn, problem.message, True), turn.facts)
+            pause = Suspend(problem.message, hint=problem.hint)
+            return Outcome(await in_thread(self._suspend, message, turn, pause, True), turn.facts)
         except PerpetualError as problem:
-            return Outcome(await asyncio.to_thread(self._failed, message, turn, problem), turn.facts)
+            return Outcome(await in_thread(self._failed, message, turn, problem), turn.facts)
         except asyncio.CancelledError:
             raise
         except Exception as problem:  # noqa: BLE001 - a handler is a foreign part: its fault is the agent's state
             reason = f"{type(problem).__name__}: {problem}"
             fault = PerpetualError(f"a handler of {agent.id} failed: {reason}"[:1000], code="handler_failed")
-            closed = await asyncio.to_thread(self._failed, message, turn, fault)
-            await asyncio.to_thread(lambda: self._move("fail", reason[:1000]))
+            closed = await in_thread(self._failed, message, turn, fault)
+            await in_thread(lambda: self._move("fail", reason[:1000]))
             return Outcome(closed, turn.facts)
-        return Outcome(await asyncio.to_thread(self._done, message, turn, said), turn.facts)
+        finally:
+            self._has_left_tool = self._has_left_tool or turn.has_left_tool
+        return Outcome(await in_thread(self._done, message, turn, said), turn.facts)
 
     def _check(self) -> None:
         """Raises Suspend between two steps once the agent is not running any longer."""
@@ -215,13 +241,15 @@ class Worker:
             self._answered(message, "failed")
         return closed
 
-    def _suspend(self, message: Record, turn: Turn, reason: str, pauses: bool) -> Record:
+    def _suspend(self, message: Record, turn: Turn, waits: Suspend, pauses: bool) -> Record:
         with self.lab.transaction():
             self._count(turn)
-            state = "pending" if pauses or self._agents.get(self._id).state != "running" else "waiting"
-            closed = self._agents.close_message(message.id, state, error={"code": "waits", "message": reason})
+            is_over = pauses or self._agents.get(self._id).state != "running"
+            state = "pending" if is_over or not (waits.still is None or waits.still()) else "waiting"
+            error = {"code": "waits", "message": waits.reason, "hint": waits.hint}
+            closed = self._agents.close_message(message.id, state, error=error)
         if pauses:
-            self._move("pause", reason)
+            self._move("pause", waits.reason)
         return closed
 
     def _move(self, move: str, reason: str) -> None:
@@ -243,6 +271,7 @@ class _Kit(NamedTuple):
     """What the turns of one agent share while its lock is held."""
 
     tools: dict[str, Bound]
+    sources: dict[str, str]
     backend: ModelBackend
     handlers: Sequence[Handler]
 
@@ -251,17 +280,18 @@ class _Kit(NamedTuple):
         cls, lab: Lab, agent: str, own: Mapping[str, Bound], backend: ModelBackend | None,
         stack: AsyncExitStack,
     ) -> _Kit:  # fmt: skip
-        found = await asyncio.to_thread(Agents(lab).get, agent)
-        await asyncio.to_thread(require, lab, found)
-        tools: dict[str, Bound] = dict(own)
+        found = await in_thread(Agents(lab).get, agent)
+        await in_thread(require, lab, found)
+        tools, sources = dict(own), dict[str, str]()
         for name in found.tools:
             for bound in await _bound(lab, found, name, stack):
                 tool = _renamed(bound, name) if bound.spec.name in tools else bound
-                tools.setdefault(tool.spec.name, tool)
+                if tool.spec.name not in tools:
+                    tools[tool.spec.name], sources[tool.spec.name] = tool, name
         if backend is None:
             backend = cast("ModelBackend", lab.part("model_backend"))
             stack.push_async_callback(backend.close)
-        return cls(tools, backend, handlers_of(lab))
+        return cls(tools, sources, backend, handlers_of(lab))
 
 
 async def _bound(lab: Lab, agent: Agent, name: str, stack: AsyncExitStack) -> Sequence[Bound]:
@@ -274,7 +304,8 @@ async def _bound(lab: Lab, agent: Agent, name: str, stack: AsyncExitStack) -> Se
         return await connect(mcp_servers(lab)[name.removeprefix("mcp:")], str(lab.root), stack)
     parts = {known_name("agent_tool", full): part for full, part in lab.parts("agent_tool")}
     tool = cast("AgentTool", parts[name])
-    return [FunctionTool(function) for function in tool.functions(lab, agent)]
+    return [FunctionTool(function, needs_approval=function.__name__ in tool.needs_approval or None)
+            for function in tool.functions(lab, agent)]  # fmt: skip
 
 
 def _renamed(bound: Bound, name: str) -> Bound:

@@ -18,11 +18,12 @@ import json
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, cast, get_type_hints
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast, get_type_hints
 
 from perpetual.api import PerpetualError, UsageError, unknown
+from perpetual_agents.decorators import APPROVAL, ASKS
 from perpetual_agents.model import ToolSpec
 from perpetual_agents.plain_types import plain_type
 
@@ -75,7 +76,11 @@ class AgentTool(ABC):
 
     Each function has a name of its own, annotated parameters and a docstring, which is what the model reads. It may be
     a coroutine function, and returns text or JSON. It acts through the lab of its `ToolContext`.
+
+    `needs_approval` names those of its functions whose every call a person approves.
     """
+
+    needs_approval: ClassVar[Collection[str]] = ()
 
     @abstractmethod
     def functions(self, lab: Lab, agent: Agent) -> Sequence[Callable[..., object]]:
@@ -88,13 +93,16 @@ class FunctionTool:
     Args:
         function: a function or coroutine function.
         name: by default its own.
+        needs_approval: whether a person approves each call; None is what `@tool(approval=True)` says of the function.
         bound_to: the first argument, for a method.
 
     Raises:
         UsageError: for parameters that no JSON schema describes.
     """
 
-    def __init__(self, function: Callable[..., object], name: str | None = None) -> None:
+    def __init__(
+        self, function: Callable[..., object], name: str | None = None, *, needs_approval: bool | None = None
+    ) -> None:
         from pydantic import TypeAdapter
         from pydantic.errors import PydanticUserError
 
@@ -103,6 +111,9 @@ class FunctionTool:
             raise UsageError(f"{named!r} cannot be a tool's name", hint="give the function a plain name")
         self._context, visible = _without_context(function)
         self._function = function
+        said = bool(getattr(function, APPROVAL, False))
+        self.needs_approval = said if needs_approval is None else needs_approval
+        self.asks = bool(getattr(function, ASKS, False))
         try:
             self._adapter: TypeAdapter[object] = TypeAdapter(cast("type[object]", visible))
             schema = self._adapter.json_schema()

@@ -17,6 +17,8 @@ from perpetual.toolkit.crashpoints import step
 from perpetual_agents.handler import Handler
 from perpetual_agents.messages import Call, Message, assistant, tool_result, user
 from perpetual_agents.model import ModelReply, ModelRequest
+from perpetual_agents.names import AGENT
+from perpetual_agents.threads import in_thread
 from perpetual_agents.tools import ToolContext, ToolError
 
 if TYPE_CHECKING:
@@ -47,6 +49,9 @@ class Turn:
     - `tools`: what the model may call, by name.
     - `messages`: what this turn has added to the conversation so far.
     - `key`: the idempotency key of the present step; `number`: its place in the turn; `attempt`: which try of it.
+    - `has_left_tool`: whether a tool was left that may go on in its thread, with the lab.
+    - `cleared`: the key of the step whose call needs no person any longer.
+    - `sources`: by the name of a tool, the name by which the agent has it, such as `mcp:files`.
     - `facts`: figures that handlers add, shown with the answer; `cache`: messages that a handler keeps for the turn.
     """
 
@@ -54,16 +59,18 @@ class Turn:
         self, lab: Lab, agent: Agent, *, id: str, text: str, sender: str, type: str, journal: Journal,
         tools: Mapping[str, Bound], backend: ModelBackend, handlers: Sequence[Handler], say: Say | None = None,
         check: Callable[[], None] | None = None, output: Mapping[str, object] | None = None, is_person: bool = True,
+        sources: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         self.lab, self.agent, self.journal, self.tools, self.backend = lab, agent, journal, tools, backend
         self.id, self.text, self.sender, self.type, self.say, self.output = id, text, sender, type, say, output
-        self.is_person = is_person
+        self.is_person, self.sources = is_person, sources or {}
         self.messages: list[Message] = []
         self.facts: dict[str, object] = {}
         self.cache: dict[str, list[Message]] = {}
         self.counts = {"model_calls": 0, "tool_calls": 0}
         self.key, self.attempt, self.is_replayed = "", 1, False
         self._handlers, self.number, self._check = handlers, 0, check
+        self.has_left_tool, self.cleared = False, ""
         self._at_done: list[Callable[[], None]] = []
 
     async def run(self) -> Message:
@@ -80,7 +87,15 @@ class Turn:
 
     async def blocking(self, call: Callable[[], _Found]) -> _Found:
         """Calls what blocks, such as the store, in a thread."""
-        return await asyncio.to_thread(call)
+        return await in_thread(call)
+
+    async def needs_person(self, call: Call) -> bool:
+        """Returns whether a person approves each such call: the tool says so, or the agent's list as it is now."""
+        if getattr(self.tools.get(call["name"]), "needs_approval", False):
+            return True
+        present = await self.blocking(lambda: self.lab.records(AGENT).get(self.agent.id))
+        names = {"*", call["name"], self.sources.get(call["name"], call["name"])}
+        return not names.isdisjoint(present["approvals"] or ())
 
     def at_done(self, call: Callable[[], None]) -> None:
         """Lets `call` run in the transaction in which the present step is recorded as done."""
@@ -201,11 +216,18 @@ class Turn:
         if tool is None:
             known = ", ".join(self.tools) or "none"
             return tool_result(call, f"there is no tool {call['name']}; there is: {known}", is_error=True)
+        if self.cleared != self.key and await self.needs_person(call):
+            words = f"{call['name']} needs a person's approval, and the handler approval is not in force"
+            return tool_result(call, words, is_error=True)
         context = ToolContext(self.lab, self.agent, self.key)
         try:
             async with asyncio.timeout(self.agent.setting("timeout_s")):
                 return tool_result(call, await tool.call(call["args"], context))
+        except asyncio.CancelledError:
+            self.has_left_tool = True
+            raise
         except TimeoutError:
+            self.has_left_tool = True
             limit = self.agent.setting("timeout_s")
             return tool_result(call, f"{call['name']} did not end within {limit:g} s", is_error=True)
         except ToolError as problem:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
-from perpetual_agents.agents import Agents
 from perpetual_agents.approvals import Approvals
 from perpetual_agents.handler import Handler, Suspend
 from perpetual_agents.messages import tool_result
@@ -36,8 +35,10 @@ class ApprovalHandler(Handler):
         if getattr(tool, "asks", False):
             question = str(call["args"].get("question") or "").strip()
             if not question:
+                turn.cleared = turn.key
                 return await proceed(call)  # which says what is missing
-        elif not (getattr(tool, "needs_approval", False) or await turn.blocking(lambda: _is_listed(turn, call))):
+        elif not await turn.needs_person(call):
+            turn.cleared = turn.key
             return await proceed(call)
         approvals = Approvals(turn.lab)
         asked = await turn.blocking(lambda: approvals.asked(turn.agent.id, turn.id, turn.key, call, question))
@@ -50,13 +51,8 @@ class ApprovalHandler(Handler):
                     "pinned": True}  # fmt: skip
         if question is not None:
             return {**tool_result(call, str(asked["answer"])), "pinned": True}
+        turn.cleared = turn.key
         return _with_word(await proceed(call), asked)
-
-
-def _is_listed(turn: Turn, call: Call) -> bool:
-    """Returns whether the agent's list, as it is now, has the tool."""
-    listed = Agents(turn.lab).get(turn.agent.id).approvals
-    return not {"*", call["name"], turn.sources.get(call["name"], call["name"])}.isdisjoint(listed)
 
 
 def _with_word(result: Message, asked: Approval) -> Message:

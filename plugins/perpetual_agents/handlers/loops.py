@@ -56,8 +56,8 @@ class LoopsHandler(Handler):
         """Raises LoopDetected instead of an error of the model that ended the turns before as well."""
         try:
             return await proceed()
-        except ModelError as problem:
-            most = int(turn.agent.setting("loop_after"))
+        except ModelError as failed:
+            problem, most = failed, int(turn.agent.setting("loop_after"))
             count = 1 + await turn.blocking(lambda: _failed_turns(turn, problem, most - 1))
             if count < most:
                 raise
