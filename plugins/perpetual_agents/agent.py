@@ -274,7 +274,7 @@ class PerpetualAgent:
         return await in_thread(lambda: Approvals(self.lab).approve(approval, answer=answer))
 
     async def deny(self, approval: str, *, why: str) -> Approval:
-        """Refuses a call, which the model is told with the reason; the turn goes on. Raises as `approve`."""
+        """Refuses a call, whose reason the model reads; the turn goes on. Raises as `approve`."""
         return await in_thread(lambda: Approvals(self.lab).deny(approval, why=why))
 
     # events and messages

@@ -56,7 +56,7 @@ class Approvals:
     """The approvals of a lab's agents."""
 
     def __init__(self, lab: Lab) -> None:
-        self._lab, self._agents, self._approvals = lab, Agents(lab), lab.records(APPROVAL)
+        self.lab, self._agents, self._approvals = lab, Agents(lab), lab.records(APPROVAL)
 
     def asked(self, agent: str, message: str, step: str, call: Call, question: str | None) -> Approval:
         """Returns what was asked for a step, and records it where this very call was not asked for yet.
@@ -68,7 +68,7 @@ class Approvals:
             question: what the person is asked; None is whether the tool may be called.
         """
         digest = _digest(call)
-        with self._lab.transaction():
+        with self.lab.transaction():
             for found in reversed(self._approvals.find(step=step)):
                 if found["digest"] == digest and (found["state"] == "waiting" or self._is_marked(found)):
                     return _shown(found)
@@ -76,7 +76,7 @@ class Approvals:
                     self._approvals.update(found.id, state="void", waits=None)
             made = self._approvals.add(agent=agent, message=message, step=step, tool=call["name"], args=call["args"],
                                        digest=digest, question=question, state="waiting", waits=_WAITS)  # fmt: skip
-            self._lab.feed.emit(ASKED, agent, {"approval": made.id, "message": message, "tool": call["name"],
+            self.lab.feed.emit(ASKED, agent, {"approval": made.id, "message": message, "tool": call["name"],
                                                "question": question})  # fmt: skip
         return _shown(made)
 
@@ -113,14 +113,14 @@ class Approvals:
         return self._decide(approval, "approved", answer)
 
     def deny(self, approval: str, *, why: str) -> Approval:
-        """Refuses the call, which the model is told with the reason; the turn goes on. Raises as `approve`."""
+        """Refuses the call, whose reason the model reads; the turn goes on. Raises as `approve`."""
         return self._decide(approval, "denied", check_text("the reason", why, may_be_empty=False))
 
     def _decide(self, approval: str, state: str, answer: str | None) -> Approval:
-        self._lab.services.allows("answering what an agent asks a person")
+        self.lab.services.allows("answering what an agent asks a person")
         if answer is not None:
             check_text("the answer", answer, most=_LONGEST_ANSWER, may_be_empty=False)
-        with self._lab.transaction():
+        with self.lab.transaction():
             found = self._seen(self._approvals.get(approval))
             if found["state"] != "waiting":
                 raise Conflict(f"{found['id']} is {found['state']} already", hint="perpetual agent approvals",
@@ -128,12 +128,12 @@ class Approvals:
             if found["question"] is not None and answer is None:
                 raise UsageError(f"{found['id']} asks a question", hint=f"perpetual agent approve {found['id']} "
                                  "--answer TEXT", code="no_answer")  # fmt: skip
-            decided = self._approvals.update(found["id"], state=state, waits=None, answer=answer, by=self._lab.actor,
+            decided = self._approvals.update(found["id"], state=state, waits=None, answer=answer, by=self.lab.actor,
                                              decided_at=present_time())  # fmt: skip
             decided = self._approvals.update(decided.id, mark=self._mark(decided))  # of what was kept of the answer
             if self._agents.message(decided["message"])["state"] == "waiting":
                 self._agents.close_message(decided["message"], "pending", error=None)
-            self._lab.feed.emit(DECIDED, decided["agent"], {"approval": decided.id, "message": decided["message"],
+            self.lab.feed.emit(DECIDED, decided["agent"], {"approval": decided.id, "message": decided["message"],
                                                             "state": state})  # fmt: skip
         return _shown(decided)
 
@@ -141,7 +141,7 @@ class Approvals:
         """Returns an approval; one whose message is over is void."""
         shown = _shown(record)
         try:
-            is_over = self._lab.records(MESSAGE).get(record["message"])["state"] in _OVER
+            is_over = self.lab.records(MESSAGE).get(record["message"])["state"] in _OVER
         except NotFound:
             is_over = True
         if shown["state"] == "waiting" and is_over:
@@ -154,7 +154,7 @@ class Approvals:
 
     def _mark(self, record: Record) -> str:
         decided = [record[name] for name in ("agent", "message", "step", "digest", "state", "answer", "by")]
-        text = json.dumps(["approval", self._lab.config.project_id, str(self._lab.root), record.id, decided])
+        text = json.dumps(["approval", self.lab.config.project_id, str(self.lab.root), record.id, decided])
         return hmac.new(user_state.secret(), text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
 
 

@@ -56,10 +56,10 @@ class ApprovalHandler(Handler):
 
 
 def _with_word(result: Message, asked: Approval) -> Message:
-    """Returns the result of a call, with what the person said who approved it."""
+    """Returns the result of a call, with the words of its approval."""
     if asked["answer"] is None:
         return result
-    return {**result, "text": f"{result['text']}\nThe person who approved this call says: {asked['answer']}"}
+    return {**result, "text": f"{result['text']}\nThe person that approved this call says: {asked['answer']}"}
 
 
 def build(options: Mapping[str, object]) -> ApprovalHandler:

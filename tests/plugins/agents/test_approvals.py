@@ -125,7 +125,8 @@ def test_only_a_person_answers(lab: Lab, monkeypatch: pytest.MonkeyPatch, variab
     work(lab, id, backend)
     (asked,) = Approvals(lab).list(id)
     with Lab.open(lab.root, actor="agent:scout", registry=lab.registry) as own:
-        for forbidden in (lambda: Approvals(own).approve(asked["id"]), lambda: Approvals(own).deny(asked["id"], why="x"),
+        for forbidden in (lambda: Approvals(own).approve(asked["id"]),
+                          lambda: Approvals(own).deny(asked["id"], why="x"),
                           lambda: Agents(own).change(id, approvals=[])):  # fmt: skip
             with pytest.raises(NotPermitted):
                 forbidden()
