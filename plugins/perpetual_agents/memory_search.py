@@ -32,19 +32,22 @@ def found(lab: Lab, query: str, scopes: Sequence[str], *, k: int, said: bool) ->
     with index_of(lab).of(lab) as connection:
         rows = search(connection, match, scopes, for_agents=for_agents, said=said, most=most + _SPARE * for_agents)
         if for_agents:
-            rows = _harmless(lab, rows)
+            rows = _harmless(lab, rows, most)
         ranked = (
             _by_vectors(connection, embedders[0], query, rows) if embedders and rows else [(one, None) for one in rows]
         )
     return [_hit(one, cosine) for one, cosine in ranked[:k]]
 
 
-def _harmless(lab: Lab, rows: list[Found]) -> list[Found]:
-    """Returns what an agent may read together: nothing that a person said and the gates would not pass, no pieces."""
+def _harmless(lab: Lab, rows: list[Found], most: int) -> list[Found]:
+    """Returns at most `most` rows that an agent may read together: nothing that a person said and no gate would pass.
+
+    Pieces of an attack are left out, and the next ones take their places.
+    """
     rows = [one for one in rows if not one.is_said or lab.memory.scan(one.text)["outcome"] == "pass"]
-    while out := together(lab, [one.text for one in rows]):
+    while out := together(lab, [one.text for one in rows[:most]]):
         rows = [one for place, one in enumerate(rows) if place not in out]
-    return rows
+    return rows[:most]
 
 
 def _by_vectors(
