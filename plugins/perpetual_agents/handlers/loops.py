@@ -7,13 +7,14 @@ counted before a person let the agent run again counts no longer.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
+from asyncio import sleep
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from perpetual.toolkit.fence import neutralise
 from perpetual_agents.handler import Handler, Pause
 from perpetual_agents.model import ModelError
 from perpetual_agents.names import STEP
@@ -27,7 +28,9 @@ __all__ = ["LoopDetected", "LoopsHandler", "alike", "build"]
 
 _LONGEST_S = 30.0  # of a wait before a repetition
 _MOST = 200  # characters of an error that are compared
-_VARYING = re.compile(r"0x[0-9a-f]+|\d+", re.IGNORECASE)
+_LONGEST_LINE = 400  # characters of it in the reason
+_FENCE = re.compile(r"(?m)^(?:<<untrusted text|>>end) [^\n]*$")
+_VARYING = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8,}\b|\d+", re.IGNORECASE)  # hashes too, as the mark of a fence
 
 
 class _Made(NamedTuple):
@@ -62,7 +65,7 @@ class LoopsHandler(Handler):
             if count < most:
                 raise
             raise LoopDetected(
-                f"{turn.agent.name} failed {count} times in a row with: {problem.message}"[:1000],
+                f"{turn.agent.name} failed {count} times in a row with: {_line(problem.message)}",
                 hint=f"mend it, then: perpetual agent resume {turn.agent.id}",
             ) from problem
 
@@ -78,7 +81,7 @@ class LoopsHandler(Handler):
                 last = made[-1].result
                 raise LoopDetected(
                     f"{turn.agent.name} called {last.get('name')} {count} times with the same arguments, and each call "
-                    f"failed: {last['text']}"[:1000],
+                    f"failed: {_line(last['text'])}",
                     hint=f"perpetual agent logs {turn.agent.id}, then: perpetual agent resume {turn.agent.id}",
                 )
         return await proceed(request)
@@ -87,13 +90,18 @@ class LoopsHandler(Handler):
         """Makes the call, after a wait where the same one has just failed."""
         count = _failures_of(turn, call)
         if count and self._backoff_s and not await turn.blocking(lambda: _is_recorded(turn)):
-            await asyncio.sleep(min(_LONGEST_S, self._backoff_s * 2 ** (count - 1)))
+            await sleep(min(_LONGEST_S, self._backoff_s * 2 ** (count - 1)))
         return await proceed(call)
 
 
 def alike(text: str) -> str:
     """Returns an error without what varies from one time to the next, such as numbers and addresses."""
     return _VARYING.sub("#", text.strip()[:_MOST])
+
+
+def _line(text: str) -> str:
+    """Returns an error on one line, without the fence around it."""
+    return neutralise(" ".join(_FENCE.sub("", text).split()), _LONGEST_LINE)
 
 
 def _made(turn: Turn) -> list[_Made]:
@@ -137,10 +145,10 @@ def _is_recorded(turn: Turn) -> bool:
 def _since_running(turn: Turn, made: Sequence[_Made]) -> Sequence[_Made]:
     """Returns the calls that were made since the agent was let run; all of them where no journal says when."""
     numbers = [step.number for step in turn.journal.of_turn(turn.id) if step.kind == "tool" and step.phase == "done"]
-    if len(numbers) != len(made):
+    if len(numbers) < len(made):
         return made
     begin = _running_since(turn)
-    return [one for one, number in zip(made, numbers, strict=True) if number > begin]
+    return [one for one, number in zip(made, numbers, strict=False) if number > begin]  # a replay has fewer so far
 
 
 def _running_since(turn: Turn) -> int:
