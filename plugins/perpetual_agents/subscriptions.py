@@ -29,6 +29,7 @@ RUN_ENDED = "run_ended"  # the type of a `run_status` that ends a run
 SENDER = "event:"  # what the sender of such a message begins with; the actor of the event follows
 _OWN = "agents."
 _ENDED = ("done", "failed", "killed", "timeout", "lost")
+_ENDS = frozenset({RUN_ENDED, "run_status"})  # types under which the end of a run is heard
 _DECIDED = ("experiment_approved", "experiment_rejected")
 _HEARS = ("created", "running", "paused")  # states in which an agent's inbox takes messages
 _CHANGES = frozenset({CREATED, CHANGED, MOVED, RESTORED, DELETED})  # after which other agents may hear
@@ -82,12 +83,20 @@ class Subscriptions:
         return count
 
     def awaited(self) -> set[str]:
-        """Returns the ids of the agents for which an event is on its way; changes nothing."""
+        """Returns the ids of the agents for which an event is on its way, or the end of a live run; changes nothing."""
         found = next(iter(self._cursors.find(name=_FEED)), None)
         if found is None or not self.lab.records(AGENT).count(hears="yes"):
             return set()
         self._hearers = None
-        return {one.agent.id for one in self._heard(self.lab.feed.read(since=found["seq"], limit=_BATCH))}
+        due = {one.agent.id for one in self._heard(self.lab.feed.read(since=found["seq"], limit=_BATCH))}
+        live = {run.experiment_id for run in self.lab.runs.live()}
+        if not live:
+            return due
+        homes = {self.lab.experiments.get(id).hypothesis_id for id in live}
+        for one in self._hearers or ():
+            if (one.hypothesis or "") in homes or not _ENDS.isdisjoint(one.subscriptions):
+                due.add(one.id)
+        return due
 
     def move(self, seq: int) -> None:
         """Moves the cursor."""
