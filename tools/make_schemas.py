@@ -53,6 +53,7 @@ from perpetual_agents.documents import (
     MessageDocument,
     StepDocument,
 )
+from perpetual_agents.event_documents import ApprovalDocument, TimerDocument
 from perpetual_agents.memory_documents import (
     ConsolidatedDocument,
     MemoryDeleted,
@@ -126,6 +127,8 @@ def readable(kind: Any) -> Any:
 # name -> a record or a TypedDict; of a tuple, the keys of all and the words of the last
 DOCUMENTS: dict[str, Any] = {
     "agent": AgentDocument,
+    "agent_approval": ApprovalDocument,
+    "agent_approvals": Page[ApprovalDocument],
     "agent_checkpoint": CheckpointDocument,
     "agent_checkpoints": Page[CheckpointDocument],
     "agent_comparison": AgentFork,
@@ -144,6 +147,8 @@ DOCUMENTS: dict[str, Any] = {
     "agent_pruned": AgentPruned,
     "agent_restored": AgentRestored,
     "agent_steps": Page[StepDocument],
+    "agent_timer": TimerDocument,
+    "agent_timers": Page[TimerDocument],
     "agent_tools": Page[AgentToolLine],
     "agents": Page[AgentLine],
     "calibration": readable(Calibration),

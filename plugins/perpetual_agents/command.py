@@ -21,8 +21,10 @@ from perpetual.api import (
     printable,
 )
 from perpetual.toolkit.units import seconds_of
+from perpetual_agents.approval_command import approvals, approve, deny
 from perpetual_agents.id_group import IdGroup
 from perpetual_agents.memory_command import memory
+from perpetual_agents.timer_command import timer
 
 if TYPE_CHECKING:
     from perpetual.api import Record
@@ -35,7 +37,7 @@ _Command = TypeVar("_Command", bound=Callable[..., object])
 _ID = click.argument("agent_id", metavar="ID")
 _WHY = click.option("--why", metavar="T", help="A reason that is recorded.")
 _TEXTS = ("model", "system_prompt", "purpose", "scope", "adapter", "hypothesis")
-_LISTS = ("tools", "criteria", "subscriptions")
+_LISTS = ("tools", "criteria", "subscriptions", "approvals")
 
 
 @click.group(invoke_without_command=True)
@@ -63,6 +65,8 @@ def agent(ctx: click.Context, cli: CliContext) -> None:
 @click.option("--hypothesis", metavar="H", help="The hypothesis that it works on, also while the daemon runs.")
 @click.option("--subscribe", "subscriptions", multiple=True, metavar="TYPE",
               help="A type of event that goes to its inbox; may be repeated.")  # fmt: skip
+@click.option("--ask-before", "approvals", multiple=True, metavar="T",
+              help="A tool that a person approves each call of; may be repeated, * is all.")  # fmt: skip
 @click.option("--calls", type=float, metavar="N", help="Requests to its model at most, in all.")
 @click.option("--tokens", type=float, metavar="N", help="Tokens at most, in all.")
 @click.option("--usd", type=float, metavar="N", help="US dollars at most, in all.")
@@ -73,6 +77,7 @@ def agent(ctx: click.Context, cli: CliContext) -> None:
 def create(
     cli: CliContext, name: str, model: str | None, purpose: str, scope: str, criteria: tuple[str, ...],
     system_prompt: str, tools: tuple[str, ...], hypothesis: str | None, subscriptions: tuple[str, ...],
+    approvals: tuple[str, ...],
     calls: float | None, tokens: float | None, usd: float | None, seconds: float | None, idempotency_key: str | None,
 ) -> None:  # fmt: skip
     """Make an agent. It takes messages once it is started."""
@@ -84,7 +89,8 @@ def create(
     limits = {"calls": calls, "tokens": tokens, "usd": usd, "seconds": seconds}
     made = Agents(lab).create(
         name, model=full, purpose=purpose, scope=scope, criteria=criteria, system_prompt=system_prompt, tools=tools,
-        hypothesis=hypothesis, subscriptions=subscriptions, limits=limits, idempotency_key=idempotency_key,
+        hypothesis=hypothesis, subscriptions=subscriptions, approvals=approvals, limits=limits,
+        idempotency_key=idempotency_key,
     )  # fmt: skip
     _show(cli, made, notes)
 
@@ -139,7 +145,9 @@ def _agent_text(one: AgentDocument) -> str:
         lines.append(f"reason: {line(one['reason'])}")
     lines += [f"{name}: {line(value)}" for name, value in (
         ("model", one["model"]), ("purpose", one["purpose"]), ("scope", one["scope"]),
-        ("tools", ", ".join(one["tools"])), ("hypothesis", one["hypothesis"]), ("forked from", one["parent"]),
+        ("tools", ", ".join(one["tools"])), ("asks before", ", ".join(one["approvals"])),
+        ("subscribes to", ", ".join(one["subscriptions"])), ("hypothesis", one["hypothesis"]),
+        ("forked from", one["parent"]),
     ) if value]  # fmt: skip
     lines += [f"goal {goal['id']} ({goal['status']}, {goal['progress']:.0%}): {line(goal['text'])}"
               for goal in one["goals"]]  # fmt: skip
@@ -220,9 +228,10 @@ def delete(cli: CliContext, agent_id: str) -> None:
 @json_option
 @pass_cli
 def set_(cli: CliContext, agent_id: str, assignments: tuple[str, ...]) -> None:
-    """Change an agent: model, system_prompt, purpose, scope, tools, criteria, hypothesis, or a setting.
+    """Change an agent: its fields and its settings.
 
-    Lists are separated by commas. Settings: max_steps, max_tokens, window, checkpoint_every, keep_checkpoints,
+    Fields: model, system_prompt, purpose, scope, tools, criteria, hypothesis, subscriptions, approvals (tools that a
+    person approves each call of; * is all). Lists are separated by commas. Settings: max_steps, max_tokens, window, checkpoint_every, keep_checkpoints,
     timeout_s, loop_after.
     """
     from perpetual_agents.agents import Agents, Changes
@@ -350,7 +359,8 @@ def _message_text(one: MessageDocument) -> str:
         mock = "(a stand-in answers, no model) " if one["mock"] else ""
         return f"{mock}{printable(one['answer'] or '')}"
     waits = f": {line(one['error']['message'])}" if one["error"] else ""
-    return f"{one['id']} is {one['state']}{waits}\nnext: perpetual agent show {one['agent']}"
+    hint = (one["error"] or {"hint": None})["hint"] or f"perpetual agent show {one['agent']}"
+    return f"{one['id']} is {one['state']}{waits}\nnext: {hint}"
 
 
 @agent.command()
@@ -591,4 +601,5 @@ def import_(cli: CliContext, path: str, name: str | None) -> None:
     _show(cli, read(cli.lab, path, name=name))
 
 
-agent.add_command(memory)
+for _command in (memory, timer, approvals, approve, deny):
+    agent.add_command(_command)

@@ -88,6 +88,7 @@ class AgentDocument(AgentLine):
     counters: Counters
     settings: dict[str, float]
     subscriptions: list[str]
+    approvals: list[str]
     usage: Usage
     checkpoints: int
     notes: list[str]

@@ -71,7 +71,8 @@ def agent(lab: Lab, one: Agent, notes: Sequence[str] = ()) -> AgentDocument:
         **line, "system_prompt": one.system_prompt, "scope": one.scope, "criteria": [*one.criteria],
         "tools": [*one.tools], "goals": [{**goal} for goal in one.goals], "data": one.data,
         "counters": cast("Counters", {name: one.counters.get(name, 0) for name in COUNTERS}),
-        "settings": {name: one.setting(name) for name in SETTINGS}, "subscriptions": [*one.subscriptions],
+        "settings": {name: one.setting(name) for name in SETTINGS}, 
+        "subscriptions": [*one.subscriptions], "approvals": [*one.approvals],
         "usage": {"account": account["id"], "used": account["used"], "booked": account["booked"],
                   "limits": {name: account["limits"].get(name) for name in LIMITS}},
         "checkpoints": lab.records(CHECKPOINT).count(live=one.id), "notes": [*notes], "next": _next(one, line),
@@ -80,6 +81,8 @@ def agent(lab: Lab, one: Agent, notes: Sequence[str] = ()) -> AgentDocument:
 
 def _next(one: Agent, line: AgentLine) -> list[str]:
     if one.state == "running":
+        if line["activity"] == "approval":
+            return [f"perpetual agent approvals {one.id}"]
         if line["activity"] in ("waiting", "interrupted"):
             return ["perpetual services start agents"]
         return [f"perpetual agent message {one.id} TEXT"] if line["activity"] == "idle" else []

@@ -88,12 +88,13 @@ class Subscriptions:
         if found is None or not self.lab.records(AGENT).count(hears="yes"):
             return set()
         self._hearers = None
+        hearers = self._all()
         due = {one.agent.id for one in self._heard(self.lab.feed.read(since=found["seq"], limit=_BATCH))}
         live = {run.experiment_id for run in self.lab.runs.live()}
         if not live:
             return due
         homes = {self.lab.experiments.get(id).hypothesis_id for id in live}
-        for one in self._hearers or ():
+        for one in hearers:
             if (one.hypothesis or "") in homes or not _ENDS.isdisjoint(one.subscriptions):
                 due.add(one.id)
         return due
@@ -118,10 +119,14 @@ class Subscriptions:
         """Returns which agents hear of which events."""
         if any(event.kind in _CHANGES for event in events):
             self._hearers = None
+        hearers, homes = self._all(), dict[str, str | None]()
+        return [one for event in events for one in self._due(event, hearers, homes)] if hearers else []
+
+    def _all(self) -> list[Agent]:
+        """Returns the agents that may hear of events."""
         if self._hearers is None:
             self._hearers = [agent_of(one) for one in self.lab.records(AGENT).find(hears="yes") if one["listed"]]
-        homes: dict[str, str | None] = {}
-        return [one for event in events for one in self._due(event, self._hearers, homes)] if self._hearers else []
+        return self._hearers
 
     def _due(self, event: Event, hearers: Sequence[Agent], homes: dict[str, str | None]) -> list[_Due]:
         types = types_of(event)

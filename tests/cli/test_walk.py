@@ -50,6 +50,8 @@ class Row(NamedTuple):
 # v1 an opinion on h1; the note notes/a.md.
 AGENT = "agent create scout --model test:echo"
 AGENT_ON = (AGENT, "agent start scout")
+AGENT_ASKS = ("agent create scout --model test:tools --tool goals --ask-before goals", "agent start scout",
+              "agent message scout hello")  # fmt: skip
 AGENT_KNOWS = (AGENT, "agent memory a1 set k v")
 TABLE: dict[str, Row] = {
     "agent": Row("agent", "agents", "@nowhere agent", 5),
@@ -81,6 +83,10 @@ TABLE: dict[str, Row] = {
         "agent goals a1 update g1 --progress 0.5", "agent_goals", "agent goals a1 update g9 --progress 1", 5,
         (AGENT, "agent goals a1 add more"),
     ),
+    "agent timer": Row("agent timer a1 --every 1h", "agent_timer", "agent timer a1 --every soon", 2, (AGENT,)),
+    "agent approvals": Row("agent approvals", "agent_approvals", "agent approvals a9", 5, (AGENT,)),
+    "agent approve": Row("agent approve q1", "agent_approval", "agent approve q9", 5, AGENT_ASKS),
+    "agent deny": Row("agent deny q1 --why no", "agent_approval", "agent deny q9 --why no", 5, AGENT_ASKS),
     "agent tools": Row("agent tools", "agent_tools", "@nowhere agent tools", 5),
     "agent export": Row(
         "agent export a1 -o a.json", "agent_exported", "agent export a1 -o nowhere/a.json", 5, (AGENT,)
