@@ -54,7 +54,7 @@ def approve(cli: CliContext, approval_id: str, answer: str | None) -> None:
 @json_option
 @pass_cli
 def deny(cli: CliContext, approval_id: str, why: str) -> None:
-    """Refuse an agent's call; its model is told why, and goes on. For a person."""
+    """Refuse an agent's call; its model reads why, and goes on. For a person."""
     from perpetual_agents.approvals import Approvals
 
     _show(cli, {**Approvals(cli.lab).deny(approval_id, why=why)})

@@ -231,7 +231,8 @@ def set_(cli: CliContext, agent_id: str, assignments: tuple[str, ...]) -> None:
     """Change an agent: its fields and its settings.
 
     Fields: model, system_prompt, purpose, scope, tools, criteria, hypothesis, subscriptions, approvals (tools that a
-    person approves each call of; * is all). Lists are separated by commas. Settings: max_steps, max_tokens, window, checkpoint_every, keep_checkpoints,
+    person approves each call of; * is all). Lists are separated by commas. Settings: max_steps, max_tokens, window,
+    checkpoint_every, keep_checkpoints,
     timeout_s, loop_after.
     """
     from perpetual_agents.agents import Agents, Changes

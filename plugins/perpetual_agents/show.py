@@ -71,7 +71,7 @@ def agent(lab: Lab, one: Agent, notes: Sequence[str] = ()) -> AgentDocument:
         **line, "system_prompt": one.system_prompt, "scope": one.scope, "criteria": [*one.criteria],
         "tools": [*one.tools], "goals": [{**goal} for goal in one.goals], "data": one.data,
         "counters": cast("Counters", {name: one.counters.get(name, 0) for name in COUNTERS}),
-        "settings": {name: one.setting(name) for name in SETTINGS}, 
+        "settings": {name: one.setting(name) for name in SETTINGS},
         "subscriptions": [*one.subscriptions], "approvals": [*one.approvals],
         "usage": {"account": account["id"], "used": account["used"], "booked": account["booked"],
                   "limits": {name: account["limits"].get(name) for name in LIMITS}},
