@@ -15,6 +15,7 @@ from perpetual_agents import accounts
 from perpetual_agents.agents import Agents, Changes
 from perpetual_agents.data import Agent, agent_of, branch_of, check_name, check_text, hears
 from perpetual_agents.fields import given
+from perpetual_agents.memory import AgentMemory
 from perpetual_agents.names import AGENT, BRANCH, CHECKPOINT, COUNTERS, CREATED, RESTORED, STEP
 from perpetual_agents.subscriptions import caught_up
 
@@ -184,6 +185,7 @@ class Checkpoints:
                 "state": "created", "reason": None, "branch": branch.id, "account": accounts.of(self.lab, present.id),
                 "parent": present.id, "listed": "yes",
             }))  # fmt: skip
+            AgentMemory(self.lab).inherit(made.id, present.id, found.created_at)
             self.lab.feed.emit(CREATED, made.id, {"name": name, "parent": present.id})
         return agent_of(made)
 

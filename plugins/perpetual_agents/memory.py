@@ -289,6 +289,31 @@ class AgentMemory:
         self.lab.feed.emit(REMEMBERED, scope, {"memory": made.id, "key": key, "status": status})
         return made
 
+    def inherit(self, agent: str, parent: str, until: str) -> None:
+        """Gives an agent the entries that its parent had at a time, as the gates judged them then.
+
+        Args:
+            agent: the id of the fork, which has no entries yet.
+            parent: the id of the agent that it was forked from.
+            until: the time, as records hold it.
+        """
+        newest: dict[str, Record] = {}
+        shown: dict[str, Record] = {}
+        for row in self._rows.find(scope=parent):
+            if row.created_at > until or row["status"] == "rejected":
+                continue
+            newest[row["key"]] = row
+            if row["status"] in _OPEN:
+                shown[row["key"]] = row
+        with self.lab.transaction():
+            for key, row in newest.items():
+                if row["status"] in _GONE:
+                    continue
+                seen = shown.get(key, row)
+                for one in (seen,) if seen is row else (seen, row):
+                    self._add(agent, key, one["value"], one["status"], author=one["author"], sources=[one.id],
+                              verdict=one["verdict"])  # fmt: skip
+
     def delete(self, scope: str, key: str, *, why: str | None = None, step: str | None = None) -> MemoryDeleted:
         """Takes an entry away; its versions stay readable, and `restore` brings it back.
 

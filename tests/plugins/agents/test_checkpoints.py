@@ -18,6 +18,7 @@ from perpetual_agents.checkpoints import Checkpoints, fork_name
 from perpetual_agents.comparison import compare
 from perpetual_agents.handlers.history import window
 from perpetual_agents.journal import Journal
+from perpetual_agents.memory import AgentMemory
 from perpetual_agents.model import ModelReply, ModelRequest
 from perpetual_agents.operations import pause, resume, start, stop
 from tests.plugins.agents.support import Scripted, agent, call, say, work
@@ -115,6 +116,26 @@ def test_a_fork_at_an_older_place(lab: Lab) -> None:
     with pytest.raises(UsageError):
         Checkpoints(lab).fork(id, "y", tools=["nothing"])
     assert Agents(lab).count()["total"] == 2
+
+
+def test_a_fork_remembers_what_its_parent_knew_then(lab: Lab) -> None:
+    """Entries as they were at the checkpoint; what either writes since is its own."""
+    id, memory = agent(lab), AgentMemory(lab)
+    memory.set(id, "lr", "0.1 diverges")
+    memory.set(id, "gone", "soon")
+    Checkpoints(lab).take(id, label="then")
+    memory.set(id, "lr", "0.01 diverges too")
+    memory.delete(id, "gone")
+    memory.set(id, "later", "new")
+    old = Checkpoints(lab).fork(id, "old", checkpoint="then")
+    new = Checkpoints(lab).fork(id, "new")
+    assert {one["key"]: one["value"] for one in memory.list(old.id).items} == {"lr": "0.1 diverges", "gone": "soon"}
+    assert {one["key"]: one["value"] for one in memory.list(new.id).items} == {
+        "lr": "0.01 diverges too", "later": "new",
+    }  # fmt: skip
+    memory.set(old.id, "lr", "fine")
+    assert memory.get(id, "lr")["value"] == "0.01 diverges too"
+    assert [hit["key"] for hit in memory.search("diverges", [new.id])] == ["lr"]
 
 
 def test_labels_are_taken_once(lab: Lab) -> None:
