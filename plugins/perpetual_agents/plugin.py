@@ -131,6 +131,18 @@ def perpetual_commands() -> list[Provider]:
 
 
 @hookimpl
+def perpetual_status_sections() -> list[Provider]:
+    """Offers the section of the status that counts agents."""
+    return [Provider("status_section", "agents", "perpetual_agents.section:build", "where persistent agents stand")]
+
+
+@hookimpl
+def perpetual_checks() -> list[Provider]:
+    """Offers the check that says whether messages of agents move."""
+    return [Provider("check", "agents", "perpetual_agents.section:build_check", "whether messages of agents move")]
+
+
+@hookimpl
 def perpetual_mcp_tools() -> list[Provider]:
     """Offers `perpetual_agents`, which reads, and `perpetual_agent_message`."""
     return [
