@@ -19,9 +19,9 @@ from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.foreign import parse_json
 from perpetual.toolkit.named_path import named_path
 from perpetual_agents import accounts, memory_bundle
-from perpetual_agents import data as checks
 from perpetual_agents.agents import Agents, Changes
-from perpetual_agents.data import Agent, Goal
+from perpetual_agents.bundle_checks import FIELDS, check_shape, goals, snapshot
+from perpetual_agents.data import Agent
 from perpetual_agents.journal import Journal
 from perpetual_agents.names import AGENT, CHECKPOINT, STEP
 
@@ -33,9 +33,6 @@ __all__ = ["FORMAT", "read", "write"]
 
 FORMAT = "perpetual.agent/1"
 _MOST_BYTES = 512 * 1024 * 1024
-_FIELDS = ("model", "system_prompt", "tools", "purpose", "scope", "criteria", "adapter", "cls", "settings",
-           "subscriptions", "approvals")  # fmt: skip
-_KINDS = ("message", "model", "tool", "result", "compaction", "state")
 
 
 def write(lab: Lab, agent: str, path: str) -> AgentExported:
@@ -61,7 +58,7 @@ def write(lab: Lab, agent: str, path: str) -> AgentExported:
         "format": FORMAT, "name": one.name, "data": one.data, "goals": [*one.goals],
         "counters": one.counters, "limits": accounts.read(lab, one.account)["limits"],
         "hypothesis": one.hypothesis, "from": lab.config.project_id,
-        **{name: _plain(getattr(one, name)) for name in _FIELDS},
+        **{name: _plain(getattr(one, name)) for name in FIELDS},
         "steps": [{"turn": step.turn, "kind": step.kind, "phase": step.phase, "key": step.key, "body": step.body}
                   for step in steps],
         "checkpoints": labelled, "memory": memory_bundle.read(lab, one.id),
@@ -90,12 +87,12 @@ def read(lab: Lab, path: str, *, name: str | None = None) -> Agent:
     """
     content = _content(path)
     agents = Agents(lab)
-    fields = Changes(**{field: content.get(field) for field in _FIELDS})  # type: ignore[typeddict-item]
+    fields = Changes(**{field: content.get(field) for field in FIELDS})  # type: ignore[typeddict-item]
     steps = cast("list[dict[str, object]]", content["steps"])
     with lab.transaction():
         made = agents.create(
-            name or str(content["name"]), data=cast("dict[str, object]", content["data"]), goals=_goals(content),
-            limits=cast("dict[str, object]", content["limits"]), **fields,
+            name or str(content["name"]), data=cast("dict[str, object]", content["data"]),
+            goals=goals(content["goals"]), limits=cast("dict[str, object]", content["limits"]), **fields,
         )  # fmt: skip
         numbers = [0]
         for step in steps:
@@ -108,28 +105,20 @@ def read(lab: Lab, path: str, *, name: str | None = None) -> Agent:
         for one in cast("list[dict[str, object]]", content["checkpoints"]):
             lab.records(CHECKPOINT).add(
                 agent=made.id, live=made.id, label=one["label"], reason="manual", branch=made.branch,
-                after=numbers[min(int(str(one["after"])), len(steps))], snapshot=one["snapshot"],
+                after=numbers[cast("int", one["after"])],
+                snapshot=snapshot(agents, cast("dict[str, object]", one["snapshot"])),
             )  # fmt: skip
         lab.records(AGENT).update(made.id, counters=content["counters"])
         memory_bundle.keep(lab, made.id, content.get("memory", []))
     return agents.get(made.id)
 
 
-def _goals(content: Mapping[str, object]) -> list[Goal]:
-    found: list[Goal] = []
-    for number, goal in enumerate(cast("list[dict[str, object]]", content["goals"]), start=1):
-        found.append({
-            "id": f"g{number}", "text": checks.check_text("a goal", goal.get("text"), may_be_empty=False),
-            "status": checks.goal_status(goal.get("status")), "progress": checks.goal_progress(goal.get("progress")),
-            "created_at": str(goal.get("created_at")), "updated_at": str(goal.get("updated_at")),
-        })  # fmt: skip
-    return found
-
-
 def _content(path: str) -> dict[str, object]:
     """Returns what a bundle holds. Raises NotFound, CorruptData, UsageError."""
     target = named_path(path)
     try:
+        if target.exists() and not target.is_file():
+            raise NotFound(f"{path} is no file")
         if target.stat().st_size > _MOST_BYTES:
             raise CorruptData(f"{path} is larger than {_MOST_BYTES:,} bytes")
         found = parse_json(target.read_text(encoding="utf-8"))
@@ -145,27 +134,5 @@ def _content(path: str) -> dict[str, object]:
     content = {key: value for key, value in found.items() if key != "sha256"}
     if _hash(content) != found.get("sha256"):
         raise CorruptData(f"{path} was changed after it was written", hint="export the agent anew")
-    _check_shape(path, content)
+    check_shape(path, content)
     return content
-
-
-def _check_shape(path: str, content: Mapping[str, object]) -> None:
-    """Raises CorruptData where a part of a bundle is of another type than it must be."""
-    wanted: dict[str, type] = {"name": str, "data": dict, "goals": list, "counters": dict, "limits": dict,
-                               "steps": list, "checkpoints": list}  # fmt: skip
-    for name, kind in wanted.items():
-        if not isinstance(content.get(name), kind):
-            raise CorruptData(f"{path}: {name} is missing or of another type")
-    for step in cast("list[object]", content["steps"]):
-        fits = isinstance(step, dict) and step.get("kind") in _KINDS and step.get("phase") in ("begun", "done")
-        if not (fits and isinstance(step, dict) and isinstance(step.get("body"), dict)
-                and isinstance(step.get("turn"), str) and isinstance(step.get("key"), str)):  # fmt: skip
-            raise CorruptData(f"{path}: one of its steps is none")
-    for one in cast("list[object]", content["checkpoints"]):
-        if not (isinstance(one, dict) and isinstance(one.get("snapshot"), dict) and isinstance(one.get("label"), str)
-                and isinstance(one.get("after"), int)):  # fmt: skip
-            raise CorruptData(f"{path}: one of its checkpoints is none")
-    if not all(isinstance(goal, dict) for goal in cast("list[object]", content["goals"])):
-        raise CorruptData(f"{path}: one of its goals is none")
-    if not all(isinstance(number, int) for number in cast("dict[str, object]", content["counters"]).values()):
-        raise CorruptData(f"{path}: one of its counters is no number")

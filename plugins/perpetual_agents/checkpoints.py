@@ -7,6 +7,7 @@ is lost: restoring takes a checkpoint of the present first.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Record
 
-__all__ = ["Checkpoint", "Checkpoints", "fork_name"]
+__all__ = ["Checkpoint", "Checkpoints", "check_label", "fork_name"]
 
 # What a checkpoint holds of an agent; its state, its branch and its account are not brought back.
 _KEPT = ("name", "model", "system_prompt", "tools", "purpose", "scope", "criteria", "goals", "adapter", "cls", "data",
          "counters", "settings", "subscriptions", "hypothesis")  # fmt: skip
 _SPARE = 5  # a fifth more than is wanted is kept, so that several are pruned at once
+_IS_ID = re.compile(r"\Ak\d+\Z", re.IGNORECASE)
 _AUTOMATIC = ("auto", "pause", "stop", "compaction")
 
 
@@ -59,7 +61,7 @@ class Checkpoints:
             Conflict: for a label that another checkpoint of the agent has.
         """
         if label is not None:
-            check_text("the label", label, most=200, may_be_empty=False)
+            check_label(label)
         with self.lab.transaction():
             present = self._agents.record(agent)
             if label is not None and any(one["label"] == label for one in self._live(present.id)):
@@ -188,6 +190,14 @@ class Checkpoints:
             AgentMemory(self.lab).inherit(made.id, present.id, found.created_at)
             self.lab.feed.emit(CREATED, made.id, {"name": name, "parent": present.id})
         return agent_of(made)
+
+
+def check_label(label: str) -> str:
+    """Returns a label. Raises UsageError where it can be none, and for one in the form of an id."""
+    check_text("the label", label, most=200, may_be_empty=False)
+    if _IS_ID.match(label):
+        raise UsageError(f"{label!r} has the form of an id", hint="another label")
+    return label
 
 
 def _kept(checkpoint: Record) -> dict[str, object]:
