@@ -7,7 +7,7 @@ never came stays booked: the provider may have charged for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from perpetual.api import NotFound, Refused
 from perpetual_agents.data import LIMITS
@@ -16,7 +16,7 @@ from perpetual_agents.names import ACCOUNT, AGENT
 if TYPE_CHECKING:
     from perpetual import Lab
 
-__all__ = ["Account", "LimitReached", "book", "new", "of", "read", "set_limits", "settle"]
+__all__ = ["Account", "LimitReached", "book", "new", "of", "read", "set_limits", "settle", "took"]
 
 _UNITS = {"calls": "calls", "tokens": "tokens", "usd": "USD", "seconds": "seconds"}
 
@@ -73,11 +73,16 @@ def set_limits(lab: Lab, account: str, limits: Mapping[str, float]) -> None:
     lab.records(ACCOUNT).update(account, limits=dict(limits))
 
 
-def book(lab: Lab, agent: str, account: str, key: str, uses: Mapping[str, float]) -> None:
+def book(lab: Lab, agent: str, account: str, key: str, uses: Mapping[str, float]) -> Mapping[str, float]:
     """Books what a request may use at most, under its key; a key that is booked already is booked once.
+
+    Seconds are booked where they have a limit, and no more than are left: the request is to end within them.
 
     Args:
         uses: amounts of calls, tokens, usd and seconds.
+
+    Returns:
+        What is booked.
 
     Raises:
         LimitReached: where less is left.
@@ -85,22 +90,37 @@ def book(lab: Lab, agent: str, account: str, key: str, uses: Mapping[str, float]
     with lab.transaction():
         found = lab.records(ACCOUNT).get(account)
         if key in found["booked"]:
-            return
+            return cast("Mapping[str, float]", found["booked"][key])
         now = read(lab, account)
+        amounts = {name: amount for name, amount in uses.items() if name != "seconds"}
         for name, amount in uses.items():
             limit = now["limits"].get(name)
             taken = now["used"].get(name, 0.0) + now["booked"].get(name, 0.0)
+            if limit is not None and name == "seconds" and taken < limit:
+                amounts[name] = min(amount, limit - taken)
+                continue
             if limit is not None and taken + amount > limit:
                 raise LimitReached(
                     f"{agent} has {max(0.0, limit - taken):g} of {limit:g} {_UNITS[name]} left, and a request may use "
                     f"{amount:g}",
                     hint=f"perpetual agent limit {agent} --{name} N, then: perpetual agent resume {agent}",
                 )  # fmt: skip
-        lab.records(ACCOUNT).update(account, booked={**found["booked"], key: dict(uses)})
+        lab.records(ACCOUNT).update(account, booked={**found["booked"], key: amounts})
         try:
             lab.budget.debit(f"agents/{key}", {name: uses[name] for name in ("calls", "tokens", "usd") if name in uses})
         except Refused as problem:
             raise LimitReached(problem.message, hint=problem.hint, code="budget_of_day") from problem
+        return amounts
+
+
+def took(lab: Lab, account: str, key: str, seconds: float) -> None:
+    """Replaces the seconds that are booked for a request that had no reply by those that it took."""
+    with lab.transaction():
+        found = lab.records(ACCOUNT).get(account)
+        uses: dict[str, float] = found["booked"].get(key, {})
+        if "seconds" in uses:
+            booked = {**found["booked"], key: {**uses, "seconds": min(seconds, uses["seconds"])}}
+            lab.records(ACCOUNT).update(account, booked=booked)
 
 
 def settle(lab: Lab, account: str, key: str, used: Mapping[str, float | None], seconds: float) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from perpetual.api import PerpetualError
 from perpetual_agents import accounts
 from perpetual_agents.handler import Handler
 from perpetual_agents.messages import size_of
@@ -41,9 +43,17 @@ class LimitsHandler(Handler):
         tools = json.dumps([{**tool.schema} for tool in request.tools])
         tokens = sum(map(size_of, request.messages)) + (len(request.system) + len(tools)) // _BYTES_PER_TOKEN
         uses = {"calls": 1, "tokens": tokens + request.max_tokens, "usd": 0.0 if is_local else self._usd}
-        await turn.blocking(lambda: accounts.book(turn.lab, turn.agent.id, account, key, uses))
+        uses["seconds"] = request.timeout_s
+        booked = await turn.blocking(lambda: accounts.book(turn.lab, turn.agent.id, account, key, uses))
+        if "seconds" in booked:
+            request = replace(request, timeout_s=booked["seconds"])
         began = time.monotonic()
-        reply = await proceed(request)
+        try:
+            reply = await proceed(request)
+        except PerpetualError:
+            failed_s = time.monotonic() - began
+            await turn.blocking(lambda: accounts.took(turn.lab, account, key, failed_s))
+            raise
         seconds = time.monotonic() - began
         sent = None if reply.tokens_out is None else float(reply.tokens_out + (reply.tokens_in or 0))
         usd = 0.0 if is_local else reply.usd
