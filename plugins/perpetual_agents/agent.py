@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 __all__ = ["GenericPurposeDrivenAgent", "LeadershipAgent", "PerpetualAgent", "PurposeDrivenAgent"]
 
 _FIELDS, _STATE = "fields", "state"
+_UNFIT = "answer_unfit"
+_HANDLER = "handler_failed"
 _MENDS = 2  # further answers that a model is asked for where one does not fit its type
 _SWEEP_S = 30.0  # between two looks at the inbox where nothing wakes
 
@@ -251,7 +253,8 @@ class PerpetualAgent:
         is_here = self._serving is not None and not self._serving.done()
         is_working = await in_thread(is_busy, self.lab, self.id)
         served = is_here or is_working or await in_thread(is_served, self.lab)
-        healthy = present.state != "error" and (present.state != "running" or served or not inbox)
+        fails = any((one["error"] or {}).get("code") == _HANDLER for one in inbox)
+        healthy = present.state != "error" and (present.state != "running" or served or not inbox) and not fails
         return {"agent_id": self.agent_id, "id": self.id, "state": present.state, "reason": present.reason,
                 "healthy": healthy, "served": served, "working": is_working, "inbox": len(inbox),
                 "counters": present.counters}  # fmt: skip
@@ -388,7 +391,19 @@ class PerpetualAgent:
                         await self._serve_one(message)
                     except PerpetualError as problem:
                         self.logger.warning("%s: %s", message.id, problem)
+                    except Exception as problem:  # of a handler: the event stays, and those after it have their turn
+                        self.logger.exception("%s: a handler of the program failed", message.id)
+                        await in_thread(self._stays, message.id, problem)
                 await pulse.wait(seen, wait_s)
+
+    def _stays(self, id: str, problem: Exception) -> None:
+        """Records why an event stays in the inbox."""
+        agents = Agents(self.lab)
+        error = {"code": _HANDLER, "message": f"{type(problem).__name__}: {problem}"[:1000], "hint": None}
+        with self.lab.transaction():
+            present = agents.message(id)
+            if present["state"] not in OVER and present["error"] != error:
+                agents.close_message(id, present["state"], error=error)
 
     async def _serve_one(self, message: Record) -> None:
         if (await self.record()).state != "running":
@@ -439,13 +454,22 @@ class PerpetualAgent:
         Raises:
             PerpetualError: where there is no model, or its answers do not fit the type.
         """
-        from pydantic import TypeAdapter, ValidationError
-
         await self._require_running()
         form = json.dumps([name, text, _jsonable(arguments or {})], ensure_ascii=False, sort_keys=True, default=str)
         digest = sha256(form.encode("utf-8", "surrogatepass")).hexdigest()[:24]
         number = self._asked[digest] = self._asked[digest] + 1
         key = f"prompt/{self.session}/{name}/{digest}/{number}"
+        try:
+            return await self._asked_for(text, returns, name, key)
+        except BaseException as problem:  # not answered, or not awaited to its end: it is the same when asked again
+            is_answered = isinstance(problem, PerpetualError) and problem.code == _UNFIT
+            if self._asked[digest] == number and not is_answered:
+                self._asked[digest] = number - 1
+            raise
+
+    async def _asked_for(self, text: str, returns: object, name: str, key: str) -> object:
+        from pydantic import TypeAdapter, ValidationError
+
         if returns is str:
             return await self._asked_once(text, key, None)
         adapter: TypeAdapter[object] = TypeAdapter(cast("type[object]", plain_type(returns)))
@@ -459,17 +483,22 @@ class PerpetualAgent:
                 words = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problem.errors()[:5])
                 said = f"Your answer does not fit: {words}. Answer again with JSON of this schema: {json.dumps(schema)}"
         raise PerpetualError(f"{name}: the model gave {_MENDS + 1} answers that do not fit: {words}"[:1000],
-                             hint="another model, or a simpler type", code="answer_unfit")  # fmt: skip
+                             hint="another model, or a simpler type", code=_UNFIT)  # fmt: skip
 
     async def _asked_once(self, text: str, key: str, schema: Mapping[str, object] | None) -> str:
         data = {} if schema is None else {"output": dict(schema)}
-        posted = await in_thread(lambda: Agents(self.lab).post(
-            self.id, text, sender="program", key=key, data=data))  # fmt: skip
-        if posted["state"] == "failed":  # in an earlier process; it is asked anew
-            posted = await in_thread(lambda: Agents(self.lab).post(
-                self.id, text, sender="program", key=f"{key}/{posted.id}", data=data))  # fmt: skip
+        posted = await in_thread(self._posted, text, key, data)
         message, _ = await self._worked(posted.id)
         return self._answer_of(message)
+
+    def _posted(self, text: str, key: str, data: Mapping[str, object]) -> Record:
+        """Returns the message of a prompt; one that failed before or was dropped is sent anew."""
+        agents, tried = Agents(self.lab), key
+        while True:
+            posted = agents.post(self.id, text, sender="program", key=tried, data=data)
+            if posted["state"] not in ("failed", "dropped"):
+                return posted
+            tried = f"{key}/{posted.id}"
 
     # goals and purpose
 
@@ -602,7 +631,7 @@ class LeadershipAgent(PurposeDrivenAgent):
             methods = {one.method for one in found}
             reasons = [f"{agent.agent_id}: {one:.2f}; {one.reasons[0] if one.reasons else 'no reason given'}"
                        for agent, one in zip(asked, found, strict=True)]  # fmt: skip
-            means.append(Alignment(sum(found) / len(found), reasons, "model" if methods == {"model"} else "lexical"))
+            means.append(Alignment(sum(found) / len(found), reasons, methods.pop() if len(methods) == 1 else "mixed"))
         return alignment.decide(options, means)
 
 

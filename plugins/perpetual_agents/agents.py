@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Record
 
-__all__ = ["Agents", "Changes"]
+__all__ = ["OVER", "Agents", "Changes"]
 
 _LONGEST_MESSAGE = 256 * 1024
 _LISTED = "yes"
@@ -46,7 +46,7 @@ _LONG_TEXTS = frozenset({"system_prompt", "purpose", "scope"})
 _SHORT_TEXTS = frozenset({"model", "adapter", "cls"})
 _LISTS = frozenset({"criteria", "subscriptions", "approvals"})
 _HEARS = frozenset({"subscriptions", "hypothesis"})
-_OVER = ("done", "failed", "dropped")
+OVER = ("done", "failed", "dropped")  # states of a message that nothing more comes of
 
 
 class Changes(TypedDict, total=False):
@@ -372,5 +372,5 @@ class Agents:
 
     def close_message(self, id: str, state: str, **fields: object) -> Record:
         """Records how a message came out: `done`, `failed` or `dropped`, or `waiting` for one that goes on later."""
-        over = {"queue": None, "open": None} if state in _OVER else {}
+        over = {"queue": None, "open": None} if state in OVER else {}
         return self._messages.update(id, **given({"state": state, **over, **fields}))

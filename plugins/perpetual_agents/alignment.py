@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Alignment", "Decision", "Judgement", "JUDGEMENT_SCHEMA", "by_words", "decide", "question", "words_of"]
 
-Method = Literal["model", "lexical"]
+Method = Literal["model", "lexical", "mixed"]  # mixed: a mean of both kinds
 _WORD = re.compile(r"[^\W_]+", re.UNICODE)
 _MOST_CHARACTERS = 20_000
 _SHORTEST = 3
@@ -45,7 +45,7 @@ class Judgement(TypedDict):
 
 
 class Alignment(float):
-    """A number from 0 to 1, with its reasons and how it was found: by a model, or lexical."""
+    """A number from 0 to 1, with its reasons and how it was found: by a model, lexical, or as a mean of both."""
 
     reasons: tuple[str, ...]
     method: Method
@@ -95,7 +95,8 @@ def by_words(agent: Agent, action: object) -> Alignment:
     shared = [word for word in said if word in purpose][::-1]
     score = sum(map(_weight, shared)) / sum(map(_weight, said))
     named = ", ".join(said[word] for word in shared[:8]) or "none"
-    reasons = [f"{len(shared)} of the action's {len(said)} words are words of the purpose: {named}",
+    count = f"{len(shared)} of the action's {len(said)} words"
+    reasons = [f"{count} are words of the purpose: {named}; longer words weigh more",
                "this compares words and not meaning; a model judges better"]  # fmt: skip
     return Alignment(score, reasons, "lexical")
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from perpetual.api import PerpetualError, TransientError
-from perpetual_agents.agents import Agents
+from perpetual_agents.agents import OVER, Agents
 from perpetual_agents.checkpoints import Checkpoints
 from perpetual_agents.names import AGENT, SERVICE
 from perpetual_agents.permission import let
@@ -33,7 +33,6 @@ __all__ = [
     "watched",
 ]
 
-OVER = ("done", "failed", "dropped")
 _LOOK_S = 1.0
 
 

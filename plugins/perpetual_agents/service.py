@@ -95,12 +95,17 @@ class Server:
         except TransientError:
             self._after[agent] = loop.time() + _AGAIN_S  # another process works on it
         except PerpetualError as problem:
-            self._after[agent] = loop.time() + 30 * _AGAIN_S
-            self.troubles[agent] = problem.message
-            _log.warning("%s: %s", agent, problem.message)
+            self._has_trouble(agent, problem.message)
+        except Exception as problem:  # noqa: BLE001 - a foreign part: without a wait it would be tried without an end
+            self._has_trouble(agent, f"{type(problem).__name__}: {problem}"[:1000])
         else:
             self.troubles.pop(agent, None)
             self._after.pop(agent, None)
+
+    def _has_trouble(self, agent: str, words: str) -> None:
+        self._after[agent] = asyncio.get_running_loop().time() + 30 * _AGAIN_S
+        self.troubles[agent] = words
+        _log.warning("%s: %s", agent, words)
 
 
 def due_agents(agents: Agents) -> tuple[list[str], float]:

@@ -10,17 +10,18 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from perpetual import Lab
-from perpetual.api import ConfigError, PerpetualError, TransientError, unknown
+from perpetual.api import ConfigError, NotFound, PerpetualError, TransientError, unknown
 from perpetual.toolkit.confined import make_folder
 from perpetual.toolkit.fence import fence
 from perpetual.toolkit.lock import FileLock, is_locked
 from perpetual.toolkit.reserved import known_name
 from perpetual_agents.accounts import LimitReached
-from perpetual_agents.agents import Agents
+from perpetual_agents.agents import OVER, Agents
 from perpetual_agents.checkpoints import Checkpoints
 from perpetual_agents.handler import Handler, Pause, Suspend
 from perpetual_agents.journal import Journal
@@ -31,7 +32,7 @@ from perpetual_agents.permission import require
 from perpetual_agents.subscriptions import SENDER
 from perpetual_agents.threads import in_thread
 from perpetual_agents.times import present_time
-from perpetual_agents.tools import AgentTool, Bound, FunctionTool, mcp_servers, python_function
+from perpetual_agents.tools import AgentTool, Bound, FunctionTool, ToolError, mcp_servers, python_function
 from perpetual_agents.turn import StepLimit, Turn
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ class Worker:
         turn = Turn(
             self.lab, agent, id=message.id, text=_said(message), sender=message["sender"], type=message["type"],
             journal=Journal(self.lab, agent.id, message["branch"] or agent.branch), tools=kit.tools,
-            backend=kit.backend, handlers=kit.handlers, say=self._say, check=self._check,
+            backend=kit.backend, handlers=kit.handlers, say=self._say, check=partial(self._check, message.id),
             is_person=not str(message["sender"]).startswith(_NOT_PERSONS), output=_output(message),
             sources=kit.sources,
         )  # fmt: skip
@@ -216,14 +217,27 @@ class Worker:
             self._has_left_tool = self._has_left_tool or turn.has_left_tool
         return Outcome(await in_thread(self._done, message, turn, said), turn.facts)
 
-    def _check(self) -> None:
-        """Raises Suspend between two steps once the agent is not running any longer."""
+    def _check(self, message: str) -> None:
+        """Raises Suspend between two steps once the agent does not run any longer, or the message is over."""
+        if self._agents.message(message)["state"] in OVER:
+            raise Suspend("the message was dropped")
         state = self._agents.get(self._id).state
         if state != "running":
             raise Suspend(f"the agent is {state}")
 
+    def _dropped(self, message: Record, turn: Turn) -> Record | None:
+        """Returns the message where it ended during its turn, as by restore or delete: what ended stays so."""
+        present = self._agents.message(message.id)
+        if present["state"] not in OVER:
+            return None
+        with suppress(NotFound):  # the agent is deleted
+            self._count(turn)
+        return present
+
     def _done(self, message: Record, turn: Turn, said: Message) -> Record:
         with self.lab.transaction():
+            if (dropped := self._dropped(message, turn)) is not None:
+                return dropped
             turn.journal.done(message.id, "result", f"{turn.journal.branch}/{message.id}/end",
                               {"outcome": "done", **turn.facts})  # fmt: skip
             self._count(turn, turns=1, messages=1)
@@ -234,6 +248,8 @@ class Worker:
     def _failed(self, message: Record, turn: Turn, problem: PerpetualError) -> Record:
         error = {"code": problem.code, "message": problem.message, "hint": problem.hint, "exit": problem.exit}
         with self.lab.transaction():
+            if (dropped := self._dropped(message, turn)) is not None:
+                return dropped
             turn.journal.done(message.id, "result", f"{turn.journal.branch}/{message.id}/end",
                               {"outcome": "failed", "error": error})  # fmt: skip
             self._count(turn, turns=1, messages=1, errors=1)
@@ -243,6 +259,8 @@ class Worker:
 
     def _suspend(self, message: Record, turn: Turn, waits: Suspend, pauses: bool) -> Record:
         with self.lab.transaction():
+            if (dropped := self._dropped(message, turn)) is not None:
+                return dropped
             self._count(turn)
             is_over = pauses or self._agents.get(self._id).state != "running"
             state = "pending" if is_over or not (waits.still is None or waits.still()) else "waiting"
@@ -301,11 +319,21 @@ async def _bound(lab: Lab, agent: Agent, name: str, stack: AsyncExitStack) -> Se
     if name.startswith("mcp:"):
         from perpetual_agents.mcp_client import connect
 
-        return await connect(mcp_servers(lab)[name.removeprefix("mcp:")], str(lab.root), stack)
+        server = mcp_servers(lab).get(name.removeprefix("mcp:"))
+        if server is None:
+            raise _missing(agent, name)
+        return await connect(server, str(lab.root), stack)
     parts = {known_name("agent_tool", full): part for full, part in lab.parts("agent_tool")}
+    if name not in parts:
+        raise _missing(agent, name)
     tool = cast("AgentTool", parts[name])
     return [FunctionTool(function, needs_approval=function.__name__ in tool.needs_approval or None)
             for function in tool.functions(lab, agent)]  # fmt: skip
+
+
+def _missing(agent: Agent, name: str) -> ToolError:
+    return ToolError(f"{agent.id} has the tool {name}, which there is not here any longer", code="unknown_tool",
+                     hint=f"bring it back, or: perpetual agent set {agent.id} tools=...")  # fmt: skip
 
 
 def _renamed(bound: Bound, name: str) -> Bound:

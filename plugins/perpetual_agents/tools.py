@@ -152,7 +152,7 @@ class FunctionTool:
                     found = await cast("Awaitable[object]", found)
         except PerpetualError:
             raise
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:  # one that exits would end the service, at each try again
             raise ToolError(f"{self.spec.name}: {type(problem).__name__}: {problem}"[:2000]) from problem
         return as_text(found)
 
@@ -251,7 +251,7 @@ def python_function(name: str, root: str) -> Callable[..., object]:
         sys.path.append(root)
     try:
         found = getattr(import_module(match[1]), match[2])
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         raise ToolError(f"{name} cannot be imported: {type(problem).__name__}: {problem}",
                         hint="a module of the project's folder, or an installed one") from problem  # fmt: skip
     if not callable(found):
