@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from perpetual.api import Finding, PerpetualError, Service, TransientError
 from perpetual_agents.agents import Agents
 from perpetual_agents.pulse import Pulse, pulse_of
-from perpetual_agents.serving import Worker, is_busy
+from perpetual_agents.serving import Worker
 from perpetual_agents.threads import in_thread
 from perpetual_agents.times import seconds_until
 
@@ -41,6 +41,11 @@ class Server:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._after: dict[str, float] = {}  # monotonic time before which an agent is not tried again
         self.troubles: dict[str, str] = {}
+
+    @property
+    def at_work(self) -> int:
+        """Returns how many agents are worked on."""
+        return len(self._tasks)
 
     @property
     def trouble(self) -> str | None:
@@ -143,9 +148,8 @@ class AgentService(Service):
         server = self._server
         if server is not None and server.trouble is not None:
             return Finding(False, server.trouble, hint="perpetual agent list")
-        running = Agents(lab).running()
-        working = sum(is_busy(lab, agent.id) for agent in running)
-        return Finding(True, f"{len(running)} agents take messages, {working} at work")
+        working = 0 if server is None else server.at_work
+        return Finding(True, f"{Agents(lab).count()['running']} agents take messages, {working} at work")
 
 
 def build(options: Mapping[str, object]) -> AgentService:
