@@ -84,6 +84,17 @@ class _Tail:
         self._values: dict[int, list[Key]] = {}
         self.fields: dict[str, dict[Key, dict[int, None]]] = {field: {} for field in fields}
 
+    def declare(self, fields: Sequence[str]) -> None:
+        """Indexes these fields: the kinds of plugins are declared after the journal was read."""
+        if [*self.fields] == [*fields]:
+            return
+        self.fields = {field: {} for field in fields}
+        for number, line in self.lines.items():
+            row = parse(line)
+            self._values[number] = [key_of(row.get(field)) for field in fields]
+            for postings, new in zip(self.fields.values(), self._values[number], strict=True):
+                postings.setdefault(new, {})[number] = None
+
     def put(self, row: Row, line: bytes) -> None:
         number = row["_no"]
         for postings, old in zip(self.fields.values(), self._values.get(number, ()), strict=False):
@@ -313,6 +324,8 @@ class Reader:
         best: list[int] | None = None
         used: str | None = None
         tail = self._tails.get(kind)
+        if tail is not None:
+            tail.declare(self.fields().get(kind, ()))
         columns = self._snapshot.kind(kind) if self._snapshot else None
         for field, value in equals.items():
             key = key_of(value)

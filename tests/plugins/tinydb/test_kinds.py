@@ -42,6 +42,28 @@ def test_rows_of_a_kind_that_is_declared_later_are_kept(folder: Path, store: Tin
         break
 
 
+def test_a_kind_that_is_declared_once_the_journal_is_read_is_searched_by_its_index(
+    folder: Path, store: TinyStore
+) -> None:
+    """As each process does: what the record says is read before the kinds of plugins are known."""
+    sample = StoreKind("acme_sample", prefix="s", indexes=("colour", "shape"))
+    store.declare(sample)
+    with store.transaction() as tx:
+        for number in range(50):
+            tx.create("acme_sample", {"n": number, "colour": "red" if number == 7 else "blue", "shape": "round"})
+        tx.put("acme_sample", "s9", {"n": 8, "colour": "red", "shape": "round"})
+    seen = fresh(folder)
+    assert seen.meta().commit  # which reads the journal
+    seen.declare(sample)
+    assert [item.id for item in seen.find("acme_sample", colour="red", shape="round")] == ["s8", "s9"]
+    assert seen.journal.candidates("acme_sample", {"colour": "red", "shape": "round"}) == ([8, 9], "colour")
+    with seen.transaction() as tx:
+        tx.put("acme_sample", "s8", {"n": 7, "colour": "blue", "shape": "round"})
+        tx.create("acme_sample", {"n": 51, "colour": "red", "shape": "flat"})
+    assert seen.journal.candidates("acme_sample", {"colour": "red"}) == ([9, 51], "colour")
+    assert seen.verify() == []
+
+
 @pytest.mark.parametrize("old", ["in the journal", "in the snapshot", "in both"])
 def test_a_field_that_becomes_an_index_later_is_searched(folder: Path, store: TinyStore, old: str) -> None:
     """By a plugin's next version: rows written before are found as well, and by two fields of which one is new."""
