@@ -76,7 +76,7 @@ def set_limits(lab: Lab, account: str, limits: Mapping[str, float]) -> None:
 def book(lab: Lab, agent: str, account: str, key: str, uses: Mapping[str, float]) -> Mapping[str, float]:
     """Books what a request may use at most, under its key, once.
 
-    Seconds are booked where they have a limit, and no more than are left: the request is to end within them.
+    Seconds are booked where they have a limit, at most those that are left: the request is to end within them.
 
     Args:
         uses: amounts of calls, tokens, usd and seconds.
