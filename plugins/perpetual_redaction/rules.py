@@ -358,6 +358,9 @@ def find_tokens(text: str, lower: str | None = None) -> Iterator[Secret]:
                 yield Secret(rule.rule, match.start(1), match.end(1))
 
 
+_KEY_COLON = 4  # characters in which a colon makes a quoted text a key
+
+
 def _assigned(text: str, lower: str) -> Iterator[Secret]:
     position = 0
     for word in _key_words(text, lower):
@@ -372,6 +375,8 @@ def _assigned(text: str, lower: str) -> Iterator[Secret]:
         position = match.end()
         if match.group("op") in (",", ">", "->", "is") and group == "bare":
             continue
+        if match.group("op") == "," and text[match.end() : match.end() + _KEY_COLON].lstrip()[:1] == ":":
+            continue  # `"verdict": "PASS", "feedback": ...`: the next key of an object, and no value
         key = text[start : match.start("close")]
         if _generic_secret(key, value, group == "quoted", _line_of(text, match.start(), match.end())):
             yield Secret("assigned-secret", match.start(group), match.end(group))

@@ -219,3 +219,17 @@ def test_redaction_takes_linear_time(unit: str) -> None:
         return min(times)
 
     assert lasting(10_000) < 10 * lasting(2_500) + 0.05  # beyond what is remembered
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ('{"verdict": "PASS", "feedback": "add tests"}', '{"verdict": "PASS", "feedback": "add tests"}'),
+        ('{"kind":"password","strategy" : 1}', '{"kind":"password","strategy" : 1}'),
+        ('["--pass", "hunter22"]', f'["--pass", "{MASK}"]'),
+        ('("password", "hunter22")', f'("password", "{MASK}")'),
+    ],
+)
+def test_the_next_key_of_an_object_is_no_value_of_the_word_before(text: str, redacted: str) -> None:
+    """A word that names secrets may be a value itself, with the next key after the comma."""
+    assert SECRETS.text(text) == redacted
