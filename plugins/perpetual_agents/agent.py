@@ -30,12 +30,12 @@ from perpetual_agents.agents import Agents, Changes
 from perpetual_agents.alignment import Alignment, Decision
 from perpetual_agents.approvals import Approval, Approvals
 from perpetual_agents.context_server import ContextServer, StateKeeper
-from perpetual_agents.data import Agent, Goal
+from perpetual_agents.data import Agent, Goal, check_name
 from perpetual_agents.decorators import TOOL
 from perpetual_agents.operations import OVER, failure_of, is_served, pause, resume, start, stop
 from perpetual_agents.plain_types import plain_type
 from perpetual_agents.pulse import pulse_of
-from perpetual_agents.serving import Worker, busy, is_busy
+from perpetual_agents.serving import Worker, busy, is_busy, is_mine
 from perpetual_agents.threads import in_thread
 from perpetual_agents.times import seconds_until
 from perpetual_agents.tools import Bound, FunctionTool, ToolContext
@@ -113,7 +113,7 @@ class PerpetualAgent:
         limits: Mapping[str, object] | None = None, settings: Mapping[str, object] | None = None,
         session: str = "default",
     ) -> None:  # fmt: skip
-        self.agent_id, self.adapter_name, self.model = agent_id, adapter_name, model
+        self.agent_id, self.adapter_name, self.model = check_name(agent_id), adapter_name, model
         self.purpose, self.purpose_scope, self.success_criteria = purpose, purpose_scope, [*success_criteria]
         self.system_prompt = _docstring_of(type(self)) if system_prompt is None else system_prompt
         self.state: dict[str, object] = {}
@@ -301,7 +301,8 @@ class PerpetualAgent:
         """Handles an event: records it, calls the handlers of its type, and asks the model where there is one.
 
         Args:
-            event: `{type, data, id}`; two events of one id are one.
+            event: `{type, data, id}`; two events of one id are one. One that a handler of the agent sends waits in the
+                inbox until the handler has returned.
 
         Returns:
             `{event_id, type, status, results, answer}`; `results` are those of the handlers.
@@ -314,7 +315,7 @@ class PerpetualAgent:
         key = None if event.get("id") is None else f"event/{event['id']}"
         posted = await in_thread(lambda: Agents(self.lab).post(
             self.id, _text_of(event), type=kind, data=_jsonable(event), key=key))  # fmt: skip
-        if posted["state"] in OVER:
+        if posted["state"] in OVER or is_mine(self.lab, self.id):  # what a handler sends itself comes after it
             return _handled(posted, [])
         return _handled(*await self._worked(posted.id))
 
@@ -538,7 +539,7 @@ class PerpetualAgent:
             context: a list of options, or a mapping that has them under `options`. A mapping without options is itself
                 the one option.
         """
-        options = alignment.options_of(context) or ([context] if context else [])
+        options = alignment.options_of(context)
         return alignment.decide(options, [await self.evaluate_purpose_alignment(option) for option in options])
 
     async def get_purpose_status(self) -> dict[str, object]:
@@ -556,8 +557,13 @@ class PerpetualAgent:
 
     async def update_state(self, key: str, value: object) -> None:
         """Changes a value of the agent's own state; durable before it returns."""
+        before = dict(self.state)
         self.state[key] = value
-        await self.save_state()
+        try:
+            await self.save_state()
+        except UsageError:  # it cannot be kept, and nothing after it could be
+            self.state = before
+            raise
 
     async def save_state(self) -> bool:
         """Saves the agent's own state and its typed fields; durable before it returns.
@@ -623,7 +629,7 @@ class LeadershipAgent(PurposeDrivenAgent):
             context: the options, as `make_purpose_driven_decision` takes them.
             stakeholders: agents that are asked for their alignment with each option.
         """
-        options = alignment.options_of(context) or ([context] if context else [])
+        options = alignment.options_of(context)
         asked = [self, *stakeholders]
         means: list[Alignment] = []
         for option in options:

@@ -133,13 +133,16 @@ def decide(options: Sequence[object], scores: Sequence[Alignment]) -> Decision:
 
 
 def options_of(context: object) -> list[object]:
-    """Returns the options that a context for a decision names: a list, or the key `options` or `alternatives`."""
+    """Returns the options that a context for a decision names: a list, or the key `options` or `alternatives`.
+
+    A context that names none, such as a text, is itself the one option.
+    """
     if isinstance(context, Mapping):
         for name in ("options", "alternatives", "actions"):
             found = context.get(name)
             if isinstance(found, Sequence) and not isinstance(found, str):
                 return [*found]
-        return []
+        return [context] if context else []
     if isinstance(context, Sequence) and not isinstance(context, str):
         return [*context]
-    return []
+    return [context] if context else []

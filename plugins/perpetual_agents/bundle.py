@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, cast
 
-from perpetual.api import Conflict, CorruptData, NotFound, UsageError
+from perpetual.api import Conflict, CorruptData, NotFound, PerpetualError, UsageError
 from perpetual.toolkit.atomic import write_atomic
 from perpetual.toolkit.foreign import parse_json
 from perpetual.toolkit.named_path import named_path
@@ -64,7 +64,11 @@ def write(lab: Lab, agent: str, path: str) -> AgentExported:
         "checkpoints": labelled, "memory": memory_bundle.read(lab, one.id),
     }  # fmt: skip
     text = json.dumps({**content, "sha256": _hash(content)}, ensure_ascii=False).encode()
-    write_atomic(target, text)
+    try:
+        write_atomic(target, text)
+    except OSError as problem:
+        words = f"{path} could not be written: {problem.strerror or problem}"
+        raise PerpetualError(words, hint="free space, or mend the folder's rights", code="not_written") from problem
     return {"agent": one.id, "path": str(target), "steps": len(steps), "bytes": len(text)}
 
 

@@ -92,6 +92,8 @@ def _message_text(one: MessageDocument) -> str:
         return f"{mock}{printable(one['answer'] or '')}"
     waits = f": {line(one['error']['message'])}" if one["error"] else ""
     hint = (one["error"] or {"hint": None})["hint"] or f"perpetual agent show {one['agent']}"
+    if one["state"] == "dropped":
+        return f"{one['id']} is dropped: the agent was restored or deleted before it was answered"
     return f"{one['id']} is {one['state']}{waits}\nnext: {hint}"
 
 

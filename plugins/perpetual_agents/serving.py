@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from perpetual import Lab
-from perpetual.api import ConfigError, NotFound, PerpetualError, TransientError, unknown
+from perpetual.api import ConfigError, Conflict, NotFound, PerpetualError, TransientError, unknown
 from perpetual.toolkit.confined import make_folder
 from perpetual.toolkit.fence import fence
 from perpetual.toolkit.lock import FileLock, is_locked
@@ -41,11 +41,12 @@ if TYPE_CHECKING:
     from perpetual_agents.messages import Message
     from perpetual_agents.model import ModelBackend, Say
 
-__all__ = ["Outcome", "Worker", "busy", "handlers_of", "is_busy", "lock_of"]
+__all__ = ["Outcome", "Worker", "busy", "handlers_of", "is_busy", "is_mine", "lock_of"]
 
 _FOLDER = "agents"
 _SLICE_S = 0.5  # of waiting for another process that works on an agent
 _NOT_PERSONS = ("agent:", "mcp:", "program", SENDER)  # what senders begin with whose words are not a person's
+_HOLDERS: dict[tuple[str, str], asyncio.Task[object] | None] = {}  # of the agents that this process works on
 _PAUSES = (LimitReached, Pause, StepLimit)  # errors after which the message waits, and the agent is paused
 
 
@@ -70,8 +71,15 @@ def is_busy(lab: Lab, agent: str) -> bool:
 
 @asynccontextmanager
 async def busy(lab: Lab, agent: str, *, timeout_s: float | None = 0.0) -> AsyncIterator[bool]:
-    """Holds the lock of an agent; yields whether it was free within `timeout_s` (None waits)."""
-    lock = lock_of(lab, agent)
+    """Holds the lock of an agent; yields whether it was free within `timeout_s` (None waits).
+
+    Raises:
+        Conflict: where the same task holds it, such as a handler of the agent: it would wait for itself.
+    """
+    if is_mine(lab, agent):
+        raise Conflict(f"{agent} is at work in this very call, which cannot wait for another answer of it",
+                       hint="return first, or ask in a task of its own", code="reentrant")  # fmt: skip
+    lock, place = lock_of(lab, agent), (str(lab.root), agent)
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     held = False
 
@@ -85,10 +93,19 @@ async def busy(lab: Lab, agent: str, *, timeout_s: float | None = 0.0) -> AsyncI
             await in_thread(take)
             if held or (deadline is not None and time.monotonic() >= deadline):
                 break
+        if held:
+            _HOLDERS[place] = asyncio.current_task()
         yield held
     finally:
         if held:
+            _HOLDERS.pop(place, None)
             lock.release()
+
+
+def is_mine(lab: Lab, agent: str) -> bool:
+    """Returns whether the task that asks works on an agent already."""
+    holder = _HOLDERS.get((str(lab.root), agent))
+    return holder is not None and holder is asyncio.current_task()
 
 
 def handlers_of(lab: Lab) -> list[Handler]:

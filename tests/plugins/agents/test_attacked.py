@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from perpetual import Lab
-from perpetual.api import CorruptData, NotFound, PerpetualError, UsageError
+from perpetual.api import Conflict, CorruptData, NotFound, PerpetualError, UsageError
 from perpetual_agents import PerpetualAgent, bundle, operations
 from perpetual_agents.agents import Agents
 from perpetual_agents.alignment import Alignment, by_words
@@ -254,3 +254,60 @@ def test_a_bundle_is_a_file(lab: Lab) -> None:
     """A device would be read without an end."""
     with pytest.raises(NotFound, match="no file"):
         bundle.read(lab, "/dev/zero")
+
+
+@pytest.mark.anyio
+async def test_a_handler_that_waits_for_its_own_agent_is_told(lab: Lab) -> None:
+    """It would wait for itself for ever; what it sends itself comes after it."""
+    one, heard = PerpetualAgent("asks", model="test:echo", lab=lab), list[object]()
+
+    async def handle(event: dict) -> None:  # type: ignore[type-arg]
+        heard.append(event["data"])
+        if event["data"] == "first":
+            heard.append((await one.handle_event({"type": "t", "data": "second"}))["status"])
+            with pytest.raises(Conflict, match="this very call"):
+                await one.ask("why")
+
+    await one.subscribe("t", handle)  # type: ignore[arg-type]
+    async with asyncio.timeout(20):
+        await one.handle_event({"type": "t", "data": "first"})
+    assert heard == ["first", "pending"]
+    await one.cleanup()
+
+
+@pytest.mark.anyio
+async def test_a_value_that_cannot_be_kept_leaves_the_state_as_it_was(lab: Lab) -> None:
+    """Later changes are saved."""
+    one = PerpetualAgent("keeps", lab=lab)
+    await one.initialize()
+    with pytest.raises(UsageError, match="persisted"):
+        await one.update_state("bad", {1, 2})
+    await one.update_state("good", 1)
+    assert await one.get_state() == {"good": 1}
+    await one.cleanup()
+
+
+def test_the_name_of_an_agent_of_a_program_is_no_id() -> None:
+    """It would take over another agent, with its tools."""
+    with pytest.raises(UsageError, match="form of an id"):
+        PerpetualAgent("a1")
+
+
+@pytest.mark.anyio
+async def test_no_options_are_none(lab: Lab) -> None:
+    """An empty list is not itself an option."""
+    one = PerpetualAgent("decides", purpose="measure", lab=lab)
+    decision = await one.make_purpose_driven_decision({"options": []})
+    assert decision["reasons"] == ["no options were given"]
+    await one.cleanup()
+
+
+def test_a_bundle_that_cannot_be_written_is_said(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk is no lost answer."""
+
+    def full(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("perpetual_agents.bundle.write_atomic", full)
+    with pytest.raises(PerpetualError, match="could not be written: No space left"):
+        bundle.write(lab, agent(lab), str(tmp_path / "x.json"))
