@@ -50,6 +50,12 @@ class AgentToolContract(OfProjects):
         assert names
         assert len({*names}) == len(names)
 
+    def test_what_needs_a_person_is_a_function_of_it(self, tool: AgentTool, lab: Lab) -> None:
+        """A name that is misspelt would let a call through."""
+        names = {function.__name__ for function in tool.functions(lab, make_agent(lab))}
+        assert not isinstance(tool.needs_approval, str), "it is a text, not a collection of names"
+        assert {*tool.needs_approval} <= names
+
     def test_each_says_what_it_does(self, bound: list[FunctionTool]) -> None:
         """A docstring is what a model reads."""
         assert all(one.spec.description.strip() for one in bound)

@@ -15,8 +15,9 @@ import pytest
 
 from perpetual import Lab
 from perpetual_agents.data import Agent
+from perpetual_agents.event_tools import build_ask, build_timers
 from perpetual_agents.handler import Handler, Suspend
-from perpetual_agents.handlers import checkpoint, history, journal, limits, retry, scan
+from perpetual_agents.handlers import approval, checkpoint, history, journal, limits, loops, retry, scan
 from perpetual_agents.lab_tools import GoalTools, LabTools
 from perpetual_agents.memory_tools import build as build_memory
 from perpetual_agents.messages import Call, Message, assistant, tool_result
@@ -70,6 +71,34 @@ class TestHistory(HandlerContract):
     @pytest.fixture
     def handler(self) -> Handler:
         return history.build({})
+
+
+@pytest.mark.slow
+class TestApproval(HandlerContract):
+    @pytest.fixture
+    def handler(self) -> Handler:
+        return approval.build({})
+
+
+@pytest.mark.slow
+class TestLoops(HandlerContract):
+    @pytest.fixture
+    def handler(self) -> Handler:
+        return loops.build({"backoff_s": 0.0})
+
+
+@pytest.mark.slow
+class TestTimerTools(AgentToolContract):
+    @pytest.fixture
+    def tool(self) -> AgentTool:
+        return build_timers({})
+
+
+@pytest.mark.slow
+class TestAskTools(AgentToolContract):
+    @pytest.fixture
+    def tool(self) -> AgentTool:
+        return build_ask({})
 
 
 @pytest.mark.slow
@@ -215,6 +244,10 @@ class Plain(AgentTool):
         return [noop]
 
 
+class Misspells(Plain):
+    needs_approval = ("nop",)
+
+
 class Writes(Plain):
     def functions(self, lab: Lab, agent: Agent) -> Sequence[Callable[..., object]]:
         lab.hypotheses.add("it was looked at")
@@ -300,7 +333,8 @@ def _logs() -> str:
 
 RESULT = "test_a_call_has_a_result_or_an_error_in_words"
 BROKEN_TOOLS: dict[type[Plain], set[str]] = {
-    Plain: set(), Writes: {"test_a_look_changes_nothing"}, Twice: {"test_each_has_a_name_of_its_own"},
+    Plain: set(), Misspells: {"test_what_needs_a_person_is_a_function_of_it"},
+    Writes: {"test_a_look_changes_nothing"}, Twice: {"test_each_has_a_name_of_its_own"},
     Silent: {"test_each_says_what_it_does"}, Untyped: {"test_each_parameter_is_annotated"}, Raises: {RESULT},
     NoJson: {RESULT}, Anything: {"test_arguments_that_do_not_fit_are_refused"},
     Another: {"test_it_acts_in_the_agents_name"}, Logs: {"test_it_leaves_no_traces"},
