@@ -150,6 +150,26 @@ def _statement(lab: Lab, id: str) -> str:
         return ""
 
 
+def _asked(lab: Lab, event: Event) -> Words:
+    """Returns what a persistent agent asks a person, and how to answer."""
+    approval, question = event.payload.get("approval"), event.payload.get("question")
+    if question:
+        return Words("waits", f"the agent {event.subject} asks a question",
+                     f"{line(str(question))}\nperpetual agent approve {approval} --answer TEXT")  # fmt: skip
+    return Words("waits", f"the agent {event.subject} waits for your approval",
+                 f"it wants to call {line(str(event.payload.get('tool')))}\n"
+                 f"perpetual agent approvals {event.subject}\nperpetual agent approve {approval}")  # fmt: skip
+
+
+def _paused(lab: Lab, event: Event) -> Words | None:
+    """Returns why a persistent agent rests that no person has paused."""
+    to = str(event.payload.get("to"))
+    if to not in ("paused", "error") or not event.actor.startswith("agent:"):
+        return None
+    return Words("waits", f"the agent {event.subject} is {'paused' if to == 'paused' else 'in error'}",
+                 f"{line(str(event.payload.get('reason') or ''))}\nperpetual agent resume {event.subject}")  # fmt: skip
+
+
 def _overrun(lab: Lab, event: Event) -> Words:
     return Words("budget", f"{event.subject} takes longer than its budget", f"perpetual runs {event.subject}")
 
@@ -167,4 +187,6 @@ _MAKERS: dict[str, Callable[[Lab, Event], Words | None]] = {
     "hypothesis_status": _decided,
     "budget_overrun": _overrun,
     "daemon.waits": _waits,
+    "agents.asked": _asked,
+    "agents.moved": _paused,
 }

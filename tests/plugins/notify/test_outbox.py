@@ -162,6 +162,25 @@ def test_a_daemon_that_stays_and_waits_is_sent_and_a_pause_is_not(lab: Lab) -> N
     assert found.text == "as it said\nperpetual doctor"
 
 
+def of_agent(kind: str, actor: str = "agent:scout", **payload: object) -> Event:
+    return Event(seq=9, time="2026-01-01T00:00:00Z", actor=actor, kind=f"agents.{kind}", subject="a1", payload=payload)
+
+
+def test_what_an_agent_asks_is_sent_and_that_it_was_paused_by_itself(lab: Lab) -> None:
+    asked, _ = words_of(lab, of_agent("asked", approval="q1", tool="shred", question=None), 0)
+    assert asked == ("waits", "the agent a1 waits for your approval",
+                     "it wants to call shred\nperpetual agent approvals a1\nperpetual agent approve q1")  # fmt: skip
+    asked, _ = words_of(lab, of_agent("asked", approval="q1", tool="ask_person", question="which\nseed?"), 0)
+    assert asked is not None
+    assert asked.text.endswith("seed?\nperpetual agent approve q1 --answer TEXT")
+    assert asked.text.count("\n") == 1
+    paused = {"from": "running", "to": "paused", "reason": "it goes in circles"}
+    found, _ = words_of(lab, of_agent("moved", **paused), 0)
+    assert found == ("waits", "the agent a1 is paused", "it goes in circles\nperpetual agent resume a1")
+    assert words_of(lab, of_agent("moved", "user:root", **paused), 0) == (None, 0)
+    assert words_of(lab, of_agent("moved", **{**paused, "to": "running"}), 0) == (None, 0)
+
+
 def test_an_event_with_an_odd_payload_holds_nothing_up(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept()
     fill(lab, [ready(kept)])
