@@ -209,7 +209,7 @@ fence in text, and at the JSON pointers in `untrusted` in structured content:
 `perpetual mcp --allow-approve`, which takes a one-time token that a person prints in a terminal
 (`perpetual approve --token`) from `PERPETUAL_APPROVE_TOKEN`.
 
-The list of tools stays below 6,000 tokens, of which a model sees about 4,000. So a tool with many arguments shows the
+The list of tools stays below 6,100 tokens, of which a model sees about 4,000. So a tool with many arguments shows the
 common ones; the others are keys of `more`, or stand beside them by their own names, and are marked in the tables
 below. For a model with a small window `perpetual mcp --tools core` (or `PERPETUAL_MCP_TOOLS=core` in the server's
 environment) offers six tools in about 1,600 tokens: status, propose, run, wait, memory and hypotheses.

@@ -84,10 +84,10 @@ def build_message(options: Mapping[str, object]) -> Callable[..., MessageAnswer]
 
 def _agents(
     lab: Lab,
-    id: Annotated[str | None, "Id or name; none lists them."] = None,
+    id: Annotated[str | None, "Id or name."] = None,
     cursor: Annotated[str | None, "The next page's."] = None,
 ) -> AgentsAnswer:
-    """Lists persistent agents; with an id also goals and newest answers."""
+    """Lists persistent agents, or one with its answers."""
     from perpetual_agents import show
     from perpetual_agents.agents import Agents
 
@@ -110,10 +110,10 @@ def _message(
     lab: Lab,
     id: Annotated[str, "Id or name."],
     text: Annotated[str, "What to ask."],
-    wait_s: Annotated[float, "Seconds to wait; it goes on afterwards."] = 30.0,
+    wait_s: Annotated[float, "Seconds to wait."] = 30.0,
     key: Annotated[str | None, "Idempotency key."] = None,
 ) -> MessageAnswer:
-    """Asks a persistent agent, by its id or name."""
+    """Asks a persistent agent."""
     from perpetual_agents.agents import Agents
     from perpetual_agents.operations import OVER, is_served
 

@@ -159,16 +159,22 @@ def test_ctrl_c_right_after_a_file_was_replaced_is_still_ctrl_c(
 # --- steps
 
 
+TAKEN = re.compile(r'^ +step\("([^"]+)"(?:, (?:turn\.number|0))?\)(?:  #.*)?$', re.MULTILINE)
+
+
 def test_the_program_takes_every_named_step_at_its_places() -> None:
     taken = [
         name
         for folder in ("perpetual", "plugins")
         for path in (ROOT / folder).rglob("*.py")
-        for name in re.findall(r'^ +step\("([^"]+)"\)$', path.read_text(), re.MULTILINE)
+        for name in re.findall(
+            r'^ +step\("([^"]+)"(?:, (?:turn\.number|0))?\)(?:  #.*)?$', path.read_text(), re.MULTILINE
+        )
     ]
     assert set(taken) == set(STEPS)
     # Reserved by a person and by the loop; weighed and settled at the end, and again where a late end corrects it.
-    several = {"launch:reserved", "scan:evidence", "scan:settled"}
+    # A step of an agent is a request to a model or a call of a tool.
+    several = {"launch:reserved", "scan:evidence", "scan:settled", "agent:begun", "agent:effect", "agent:done"}
     assert {name for name in STEPS if taken.count(name) > 1} == several
 
 
