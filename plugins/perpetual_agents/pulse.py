@@ -84,7 +84,7 @@ class Pulse:
         trouble = ""
         while not self._over.is_set():
             try:
-                if seen is None:
+                if seen is None or self._lab.feed.last() < seen:
                     seen = subscriptions.catch_up()
                 seen = self._heard(subscriptions, seen)
                 self._lab.feed.wait(seen, timeout_s=self._timed(timers))
@@ -109,7 +109,7 @@ class Pulse:
 
     def _wake(self, last: int) -> None:
         with self._guard:
-            self._last = max(self._last, last)
+            self._last = last  # smaller than before where a backup was put back
             woken = [one for one in self._waiters if one.seen < self._last]
             self._waiters = [one for one in self._waiters if one.seen >= self._last]
         for one in woken:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -53,11 +54,15 @@ class Server:
         return next((f"{agent}: {words}" for agent, words in self.troubles.items()), None)
 
     async def run(self, is_over: Callable[[], bool]) -> None:
-        """Works until `is_over`; agents that are worked on then are left at their step."""
-        loop = asyncio.get_running_loop()
+        """Works until `is_over`, or the project is gone; agents that are worked on then are left at their step."""
+        loop, folder = asyncio.get_running_loop(), os.path.join(self._lab.root, ".perpetual")
+
+        def is_over_or_gone() -> bool:
+            return is_over() or not os.path.isdir(folder)
+
         async with pulse_of(self._lab) as pulse:
             try:
-                while not is_over():
+                while not is_over_or_gone():
                     seen = await in_thread(self._lab.feed.last)
                     due, sleep_s = await in_thread(due_agents, self._agents)
                     now = loop.time()
@@ -67,7 +72,7 @@ class Server:
                             sleep_s = min(sleep_s, waits_s)
                         elif agent not in self._tasks and len(self._tasks) < self._at_once:
                             self._tasks[agent] = asyncio.create_task(self._work(agent))
-                    await self._sleep(pulse, seen, sleep_s, is_over)
+                    await self._sleep(pulse, seen, sleep_s, is_over_or_gone)
             finally:
                 for task in self._tasks.values():
                     task.cancel()

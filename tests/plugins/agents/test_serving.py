@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 import time
 
@@ -125,3 +126,38 @@ def test_a_thousand_that_wait_share_one_thread_and_all_are_woken(lab: Lab) -> No
 
     assert asyncio.run(woken()) == 1000
     assert not [thread for thread in threading.enumerate() if thread.name == "agents-pulse"]
+
+
+def test_a_server_whose_project_is_deleted_ends(lab: Lab) -> None:
+    agent(lab)
+
+    async def serve() -> None:
+        server = asyncio.create_task(Server(lab, 2).run(lambda: False))
+        await asyncio.sleep(0.1)
+        shutil.rmtree(lab.root)
+        await asyncio.wait_for(server, 20)
+
+    asyncio.run(serve())
+
+
+def test_a_feed_that_is_shorter_than_before_is_waited_for_anew(lab: Lab) -> None:
+    """A backup was put back: events come again with numbers that were seen."""
+
+    async def woken() -> list[bool]:
+        async with pulse_of(lab) as pulse:
+            lab.hypotheses.add("warm-up lowers val_loss")
+            assert await pulse.wait(lab.feed.last() - 1, 20)
+            backup = lab.feed.last()
+            store, kept = lab.root / ".perpetual" / "store", lab.root / "kept"
+            shutil.copytree(store, kept)
+            lab.hypotheses.add("dropout lowers val_loss")
+            assert await pulse.wait(backup, 20)
+            shutil.rmtree(store)
+            kept.rename(store)
+            while await pulse.wait(backup, 0.05):
+                await asyncio.sleep(0.01)
+            with Lab.open(lab.root, registry=lab.registry) as other:
+                other.hypotheses.add("less data does")
+            return [await pulse.wait(backup, 20)]
+
+    assert asyncio.run(asyncio.wait_for(woken(), 60)) == [True]
