@@ -11,9 +11,6 @@ from perpetual_agents.names import AGENT
 if TYPE_CHECKING:
     from perpetual import Lab
 
-_HANDLERS = ("journal", "retry", "limits", "scan", "history", "checkpoint")
-
-
 @hookimpl
 def perpetual_slots() -> list[Slot]:
     """Brings `model_backend`, `agent_handler` and `agent_tool`."""
