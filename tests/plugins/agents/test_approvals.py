@@ -252,6 +252,7 @@ class Janitor(PerpetualAgent):
         return "dusty"
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_program_asks_and_answers(lab: Lab) -> None:
     backend = Scripted(say("", call("look"), call("sweep", id="c2", room="attic")),

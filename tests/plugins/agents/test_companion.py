@@ -60,6 +60,7 @@ def test_it_is_at_work_while_a_message_is_due_or_an_event_is_on_its_way(lab: Lab
     assert not companion.is_at_work(lab)
 
 
+@pytest.mark.slow
 def test_an_agent_that_cannot_be_worked_on_does_not_hold_up_the_loop(lab: Lab) -> None:
     id, companion = echo(lab, tools=["python:no_such_module_here:f"]), AgentCompanion()
     Agents(lab).post(id, "hello")

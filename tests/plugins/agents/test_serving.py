@@ -40,6 +40,7 @@ def test_a_call_in_a_thread_is_waited_for_where_its_caller_is_cancelled() -> Non
     asyncio.run(cancelled())
 
 
+@pytest.mark.slow
 def test_who_is_cancelled_while_it_waits_for_an_agent_does_not_keep_it(lab: Lab) -> None:
     id = agent(lab)
 
@@ -94,6 +95,7 @@ def test_a_tool_that_goes_on_after_its_turn_was_cancelled_does_not_lock_the_reco
                                                                      "dropout lowers val_loss"]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_message_that_waits_behind_another_does_not_turn_the_server(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +113,7 @@ def test_a_message_that_waits_behind_another_does_not_turn_the_server(
     assert begun == []
 
 
+@pytest.mark.slow
 def test_a_thousand_that_wait_share_one_thread_and_all_are_woken(lab: Lab) -> None:
     async def woken() -> int:
         seen = lab.feed.last()
@@ -128,6 +131,7 @@ def test_a_thousand_that_wait_share_one_thread_and_all_are_woken(lab: Lab) -> No
     assert not [thread for thread in threading.enumerate() if thread.name == "agents-pulse"]
 
 
+@pytest.mark.slow
 def test_a_server_whose_project_is_deleted_ends(lab: Lab) -> None:
     agent(lab)
 
@@ -140,6 +144,7 @@ def test_a_server_whose_project_is_deleted_ends(lab: Lab) -> None:
     asyncio.run(serve())
 
 
+@pytest.mark.slow
 def test_a_feed_that_is_shorter_than_before_is_waited_for_anew(lab: Lab) -> None:
     """A backup was put back: events come again with numbers that were seen."""
 

@@ -200,6 +200,7 @@ def test_what_an_event_says_is_fenced_and_an_attack_in_it_is_withheld(lab: Lab) 
     assert "withheld" in second["text"]
 
 
+@pytest.mark.slow
 def test_a_server_delivers_as_it_happens(lab: Lab) -> None:
     id = agent(lab, subscriptions=["hypothesis_added"])
     pause(lab, id)

@@ -177,6 +177,7 @@ def test_the_zone_of_a_cron_expression_is_this_machines_where_none_is_named(
     assert local_zone() in ("UTC", "Etc/UTC") or "/" in local_zone()
 
 
+@pytest.mark.slow
 def test_a_server_fires_what_is_due_and_again_once_a_nearer_timer_is_set(lab: Lab) -> None:
     id, timers = agent(lab), Timers(lab)
     Agents(lab).move(id, "pause")  # its inbox takes messages, and nothing works on them
