@@ -11,6 +11,7 @@ from perpetual_agents.names import AGENT
 if TYPE_CHECKING:
     from perpetual import Lab
 
+
 @hookimpl
 def perpetual_slots() -> list[Slot]:
     """Brings `model_backend`, `agent_handler` and `agent_tool`."""
