@@ -362,6 +362,11 @@ class Agents:
         """Returns the messages of an agent that are not over, in the order in which they came."""
         return self._messages.find(queue=self.record(agent).id)
 
+    def first(self, agent: str) -> Record | None:
+        """Returns the oldest message of an agent that is not over, None where there is none."""
+        found = self._messages.list(limit=1, queue=self.record(agent).id).items
+        return found[0] if found else None
+
     def open_messages(self) -> Sequence[Record]:
         """Returns the messages of all agents that are not over, in the order in which they came."""
         return self._messages.find(open="yes")

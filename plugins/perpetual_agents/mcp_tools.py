@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from perpetual import Lab
-from perpetual.api import TransientError, UsageError
+from perpetual.api import PerpetualError, UsageError
 
 if TYPE_CHECKING:
     from perpetual.api import Record
@@ -138,17 +139,15 @@ def _message(
 def _waited(lab: Lab, id: str, wait_s: float) -> None:
     from perpetual_agents.operations import watched
 
-    try:
+    with suppress(PerpetualError):  # not over yet, or not taken up: the answer says so
         watched(lab, id, wait_s)
-    except TransientError:
-        return  # it is not over yet, which the answer says
 
 
 def _work(root: str, actor: str, id: str) -> None:
     """Works on the agent in this process, beyond the answer of the tool; what is not done then is done by the next."""
     from perpetual_agents.operations import answered
 
-    with Lab.open(root, actor=actor) as lab:
+    with Lab.open(root, actor=actor) as lab, suppress(PerpetualError):  # which the message says
         answered(lab, id)
 
 

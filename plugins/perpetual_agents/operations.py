@@ -133,14 +133,26 @@ async def _work(
 
 
 def watched(lab: Lab, id: str, timeout_s: float | None) -> Record:
-    """Returns a message that another process answers, once it is over or waits. Raises TransientError."""
+    """Returns a message that another process answers, once it is over or waits.
+
+    Raises:
+        TransientError: after the time.
+        PerpetualError: why the other process could not take it up, such as an agent that may not run here.
+    """
     agents = Agents(lab)
+    first = agents.first(agents.message(id)["agent"])
+    tried = (first.id, first["attempts"]) if first is not None else ("", 0)
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
         seen = lab.feed.last()
         message = agents.message(id)
         if message["state"] in (*OVER, "waiting") or agents.get(message["agent"]).state != "running":
             return message
+        first = agents.first(message["agent"])  # one that cannot be taken up holds up those after it
+        if first is not None and first["state"] == "pending" and first["error"] is not None:
+            before = tried[1] if first.id == tried[0] else 0
+            if first["attempts"] > before:
+                raise _error_of(first)
         left = _LOOK_S if deadline is None else deadline - time.monotonic()
         if left <= 0:
             raise TransientError(f"{id} was not answered within {timeout_s:g} s", code="timeout",
@@ -152,9 +164,11 @@ def watched(lab: Lab, id: str, timeout_s: float | None) -> Record:
 
 def failure_of(message: Record) -> PerpetualError | None:
     """Returns the error that a failed message carries, None for any other."""
+    return _error_of(message) if message["state"] == "failed" and message["error"] is not None else None
+
+
+def _error_of(message: Record) -> PerpetualError:
     error = message["error"]
-    if message["state"] != "failed" or error is None:
-        return None
     found = PerpetualError(f"{message.id}: {error['message']}", hint=error.get("hint"), code=error["code"])
     found.exit = int(error.get("exit", 1))
     return found

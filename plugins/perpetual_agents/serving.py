@@ -170,7 +170,11 @@ class Worker:
                     if message is None:
                         break
                     if kit is None:
-                        kit = await _Kit.open(self.lab, self._id, self._own, self._backend, stack)
+                        try:
+                            kit = await _Kit.open(self.lab, self._id, self._own, self._backend, stack)
+                        except PerpetualError as problem:
+                            await in_thread(self._put_back, message, problem)
+                            raise
                     outcome = await self._answer(message, kit)
                     found.append(outcome)
                     if message.id == until or outcome.message["state"] not in ("done", "failed"):
@@ -273,6 +277,14 @@ class Worker:
             closed = self._agents.close_message(message.id, "failed", error=error)
             self._answered(message, "failed")
         return closed
+
+    def _put_back(self, message: Record, problem: PerpetualError) -> None:
+        """Records why a message could not be taken up, for those that wait for its answer."""
+        error = {"code": problem.code, "message": problem.message, "hint": problem.hint, "exit": problem.exit}
+        with self.lab.transaction():
+            if self._agents.message(message.id)["state"] not in OVER:
+                self._agents.close_message(message.id, "pending", error=error)
+                self.lab.feed.emit(ANSWERED, self._id, {"message": message.id, "outcome": "put_back"})
 
     def _suspend(self, message: Record, turn: Turn, waits: Suspend, pauses: bool) -> Record:
         with self.lab.transaction():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from perpetual_agents.alignment import Alignment, by_words
 from perpetual_agents.checkpoints import Checkpoints
 from perpetual_agents.model import ModelError, ModelReply, ModelRequest, Say
 from perpetual_agents.service import Server
+from perpetual_agents.serving import Worker
 from perpetual_agents.tools import FunctionTool, ToolContext, ToolError
 
 from .support import Scripted, agent, call, say, work
@@ -311,3 +314,26 @@ def test_a_bundle_that_cannot_be_written_is_said(lab: Lab, tmp_path: Path, monke
     monkeypatch.setattr("perpetual_agents.bundle.write_atomic", full)
     with pytest.raises(PerpetualError, match="could not be written: No space left"):
         bundle.write(lab, agent(lab), str(tmp_path / "x.json"))
+
+
+def test_those_that_wait_hear_why_a_message_is_not_taken_up(lab: Lab) -> None:
+    """The service could not run the agent: the one that waits would wait for ever."""
+    id = agent(lab)
+    lab.records("agents.agent").update(id, tools=["gone"])
+    Agents(lab).post(id, "before it")
+    posted = Agents(lab).post(id, "hello")
+
+    def serve() -> None:
+        with Lab.open(lab.root) as own, suppress(PerpetualError):
+            asyncio.run(Worker(own, id).work())
+
+    server = threading.Timer(0.2, serve)
+    server.start()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(operations, "is_served", lambda lab: True)
+            with pytest.raises(PerpetualError, match="the tool gone"):
+                operations.watched(lab, posted.id, 30.0)
+    finally:
+        server.join()
+    assert Agents(lab).message(posted.id)["state"] == "pending"
