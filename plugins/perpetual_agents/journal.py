@@ -24,7 +24,7 @@ __all__ = ["Journal", "Kind", "Phase", "Step"]
 
 Kind: TypeAlias = Literal["message", "model", "tool", "result", "compaction", "state"]
 Phase: TypeAlias = Literal["begun", "done"]
-_PAGE = 64
+_PAGE = 128
 
 
 class Step(NamedTuple):

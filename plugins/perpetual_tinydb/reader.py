@@ -334,7 +334,10 @@ class Reader:
             if old is None or new is None:
                 continue  # declared since the rows were written: the other fields, or all rows, must do
             newer = tail.lines if tail else {}
-            numbers = [number for number in old if number not in newer]
+            if newer and old and min(newer) <= old[-1]:
+                numbers = [number for number in old if number not in newer]
+            else:  # a ledger, whose rows are never replaced: the tail goes on where the snapshot ends
+                numbers = [*old]
             numbers += new.get(key, ())
             if best is None or len(numbers) < len(best):
                 best, used = numbers, field if key != SHARED else None
