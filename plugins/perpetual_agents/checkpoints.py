@@ -62,6 +62,7 @@ class Checkpoints:
         """
         if label is not None:
             check_label(label)
+        had = self._checkpoints.count(live=self._agents.record(agent).id)  # outside of the transaction it reads no row
         with self.lab.transaction():
             present = self._agents.record(agent)
             if label is not None and any(one["label"] == label for one in self._live(present.id)):
@@ -70,7 +71,7 @@ class Checkpoints:
                 agent=present.id, live=present.id, label=label, reason=reason, branch=branch_of(present),
                 after=self.lab.records(STEP).count(), snapshot={name: present[name] for name in _KEPT},
             )  # fmt: skip
-            self._prune(present.id, int(agent_of(present).setting("keep_checkpoints")))
+            self._prune(present.id, had + 1, int(agent_of(present).setting("keep_checkpoints")))
         return _shown(made)
 
     def take_due(self, agent: str, every: int) -> Checkpoint | None:
@@ -84,9 +85,9 @@ class Checkpoints:
     def _live(self, agent: str) -> list[Record]:
         return self._checkpoints.find(live=agent)
 
-    def _prune(self, agent: str, keep: int) -> None:
+    def _prune(self, agent: str, there: int, keep: int) -> None:
         """Prunes the oldest that were taken by themselves and have no label, several at once, down to `keep`."""
-        if self._checkpoints.count(live=agent) <= keep + keep // _SPARE:
+        if there <= keep + keep // _SPARE:
             return
         automatic = [one for one in self._live(agent) if one["reason"] in _AUTOMATIC and one["label"] is None]
         for one in automatic[: max(0, len(automatic) - keep)]:
