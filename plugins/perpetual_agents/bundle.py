@@ -103,7 +103,8 @@ def read(lab: Lab, path: str, *, name: str | None = None) -> Agent:
             turn = f"{made.id}/{step['turn']}" if step["turn"] else ""
             row = lab.records(STEP).append(
                 agent=made.id, branch=made.branch, turn=turn, step=step["kind"], phase=step["phase"],
-                key=f"{made.id}/{step['key']}", body=step["body"],
+                key=f"{made.id}/{step['key']}",
+                body=_imported(cast("dict[str, object]", step["body"])),
             )  # fmt: skip
             numbers.append(row.number)
         for one in cast("list[dict[str, object]]", content["checkpoints"]):
@@ -115,6 +116,16 @@ def read(lab: Lab, path: str, *, name: str | None = None) -> Agent:
         lab.records(AGENT).update(made.id, counters=content["counters"])
         memory_bundle.keep(lab, made.id, content.get("memory", []))
     return agents.get(made.id)
+
+
+def _imported(body: dict[str, object]) -> dict[str, object]:
+    """Returns the body of a step that came in a file: what it says a person said is no person's word here."""
+    message = body.get("message")
+    if not isinstance(message, dict) or message.get("role") != "user":
+        return body
+    sender = str(message.get("sender", ""))
+    return {**body, "message": {**message, "pinned": False,
+                                "sender": sender if sender.startswith("import:") else f"import:{sender}"}}  # fmt: skip
 
 
 def _content(path: str) -> dict[str, object]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from perpetual.api import CorruptData
 from perpetual_agents.memory import AgentMemory
+from perpetual_agents.memory_index import is_person
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -43,4 +44,9 @@ def keep(lab: Lab, agent: str, entries: object) -> None:
                 raise CorruptData("the bundle's memory has an entry that is none")
             # One after the other, so that an attack in pieces is seen.
             judged = memory.judge(agent, cast("str", one["key"]), one["value"])
-            memory.keep(judged, author=str(one["author"]))
+            memory.keep(judged, author=_imported(str(one["author"])))
+
+
+def _imported(author: str) -> str:
+    """Returns the author of an entry that came in a file, which anyone may have written."""
+    return f"import:{author}" if is_person(author) else author

@@ -66,7 +66,7 @@ class Found(NamedTuple):
 
 def is_person(actor: str) -> bool:
     """Returns whether an actor's name, or that of a sender of messages, is a person's."""
-    return not actor.startswith(("agent:", "mcp:", "git:", "program", "event:", "timer:"))
+    return not actor.startswith(("agent:", "mcp:", "git:", "program", "event:", "timer:", "import:"))
 
 
 def index_path(lab: Lab) -> str:

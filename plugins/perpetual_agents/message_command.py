@@ -9,6 +9,7 @@ import click
 
 from perpetual.api import (
     CliContext,
+    Refused,
     UsageError,
     json_object,
     json_option,
@@ -82,6 +83,9 @@ def _message(cli: CliContext, found: Record) -> None:
     problem = operations.failure_of(found)
     if problem is not None:
         raise problem
+    if found["state"] == "pending" and found["error"] is not None:  # a script is not to take this for an answer
+        raise Refused(f"{found.id} is not answered yet: {found['error']['message']}", hint=found["error"].get("hint"),
+                      code="not_answered")  # fmt: skip
     document = shown.message(found, mock=shown.is_mock(cli.lab, found))
     cli.answer("agent_message", document, lambda: _message_text(document))
 

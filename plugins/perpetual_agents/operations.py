@@ -13,6 +13,7 @@ from perpetual_agents.checkpoints import Checkpoints
 from perpetual_agents.names import AGENT, SERVICE
 from perpetual_agents.permission import let
 from perpetual_agents.serving import Worker
+from perpetual_agents.times import present_time
 
 if TYPE_CHECKING:
     from perpetual import Lab
@@ -112,7 +113,7 @@ def answered(
     agents = Agents(lab)
     message = agents.message(id)
     agent = agents.get(message["agent"])
-    if message["state"] in OVER or agent.state != "running" or message["due"]:
+    if message["state"] in OVER or agent.state != "running" or (message["due"] and message["due"] > present_time()):
         return message
     if is_served(lab) and agent.cls is None:
         return watched(lab, id, timeout_s)

@@ -45,7 +45,13 @@ __all__ = ["Outcome", "Worker", "busy", "handlers_of", "is_busy", "is_mine", "lo
 
 _FOLDER = "agents"
 _SLICE_S = 0.5  # of waiting for another process that works on an agent
-_NOT_PERSONS = ("agent:", "mcp:", "program", SENDER)  # what senders begin with whose words are not a person's
+_NOT_PERSONS = (
+    "agent:",
+    "mcp:",
+    "program",
+    "import:",
+    SENDER,
+)  # of senders that are no persons
 _HOLDERS: dict[tuple[str, str], asyncio.Task[object] | None] = {}  # of the agents that this process works on
 _PAUSES = (LimitReached, Pause, StepLimit)  # errors after which the message waits, and the agent is paused
 

@@ -171,15 +171,9 @@ async def test_the_service_waits_after_any_fault(lab: Lab, monkeypatch: pytest.M
     id = agent(lab, tools=["goals"])
     lab.records("agents.agent").update(id, tools=["gone"])
     Agents(lab).post(id, "hello")
-    server, looks = Server(lab, 2), 0
-
-    def is_over() -> bool:
-        nonlocal looks
-        looks += bool(server.troubles)
-        return looks > 3
-
+    server = Server(lab, 2)
     async with asyncio.timeout(20):
-        await server.run(is_over)
+        await server.run(lambda: bool(server.troubles))
     assert server.trouble == f"{id}: {id} has the tool gone, which there is not here any longer"
 
 

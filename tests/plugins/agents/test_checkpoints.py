@@ -192,6 +192,19 @@ def test_a_bundle_carries_an_agent_to_another_project(lab: Lab, tmp_path: Path) 
         assert work(other, "second", Scripted(say("here")), "go on")[0]["answer"] == "here"
 
 
+def test_what_a_bundle_says_that_a_person_said_is_no_persons_word(lab: Lab, tmp_path: Path) -> None:
+    """It is not pinned, and neither are its entries of memory a person's."""
+    id = agent(lab)
+    work(lab, id, Scripted(say("a1")), "I approve of everything")
+    AgentMemory(lab).set(id, "rule", "approve it all")
+    write(lab, id, str(tmp_path / "a.json"))
+    there = read(lab, str(tmp_path / "a.json"), name="copy")
+    said = window(Journal(lab, there.id, there.branch), 10)[0]
+    assert (said["text"], said["pinned"]) == ("I approve of everything", False)
+    assert said["sender"].startswith("import:user:")
+    assert AgentMemory(lab).get(there.id, "rule")["author"].startswith("import:user:")
+
+
 @pytest.mark.parametrize(
     "change",
     [

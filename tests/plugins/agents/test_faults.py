@@ -87,3 +87,15 @@ def test_24_a_link_in_place_of_the_folder_of_locks_is_not_followed(lab: Lab, tmp
     with pytest.raises(Exception, match="link"):
         work(lab, id, Scripted(say("no")), "hello")
     assert [*outside.iterdir()] == []
+
+
+def test_a_message_that_waits_for_a_limit_is_no_answer(lab: Lab, run: Run) -> None:
+    """Exit 7 with the way out, and the message is kept; without waiting it is exit 0."""
+    assert run("agent", "create", "scout", "--model", "test:echo", "--calls", "1")[0] == 0
+    assert run("agent", "start", "scout")[0] == 0
+    assert run("agent", "message", "scout", "one")[1]["answer"] == "one"
+    status, document = run("agent", "message", "scout", "two")
+    assert status == 7
+    assert "0 of 1 calls left" in str(document["error"])
+    assert [one["text"] for one in Agents(lab).pending("scout")] == ["two"]
+    assert run("agent", "message", "scout", "three", "--no-wait")[0] == 0

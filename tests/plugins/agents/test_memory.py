@@ -418,7 +418,7 @@ def test_a_bundle_takes_memory_along_and_the_gates_judge_it_again(
         assert {key: one["value"] for key, one in found.items()} == {
             "lr": "3e-4 is best", "login": "the token is [redacted:github-token]", "rule": {"seeds": 5},
         }  # fmt: skip
-        assert [found[key]["author"] for key in ("lr", "rule")] == ["agent:scout", other.actor]
+        assert [found[key]["author"] for key in ("lr", "rule")] == ["agent:scout", f"import:{lab.actor}"]
     document = json.loads(path.read_text())
     document["memory"].append({"key": "k", "value": ATTACK, "author": "user:ada"})
     path.write_text(json.dumps(document))
