@@ -35,7 +35,7 @@ ECHO = [
 BOUNDS = {
     "start_ratio": 1.4, "warm_ratio": 2.0, "call_ratio": 8.0, "flat_ratio": 1.5, "starved_ratio": 3.0,
     "campaign_calls": 10, "campaign_text_tokens": 3000, "campaign_structured_tokens": 3000,
-    "tools_all_tokens": 6000, "tools_core_tokens": 2600,
+    "tools_all_tokens": 6100, "tools_core_tokens": 2600,
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ _LONGEST_NAME = 300
 _OLLAMA = "ollama"
 _BOTH = ("mistral",)  # providers whose name is also that of a model of Ollama: `mistral:7b`
 # What Ollama writes behind a name: 1.7b, 4b-instruct-q4_K_M, 8x7b, 135m, latest, e4b.
-_SIZE = re.compile(r"\A(?:latest|cloud|[a-z]?\d+(?:\.\d+)?(?:x\d+(?:\.\d+)?)?[bmt](?:-[\w.-]+)?|\d+[\w.]*-cloud)\Z",
+_SIZE = re.compile(r"\A(?:latest|cloud|[a-z]?\d+(?:\.\d+)?(?:x\d+(?:\.\d+)?)?[bmt](?:-[\w.-]+)?|\d[\w.]*-cloud)\Z",
                    re.IGNORECASE | re.ASCII)  # fmt: skip
 _MODEL = re.compile(r"\A[\w][\w./:@+-]*\Z", re.ASCII)
 _LOCAL_NAME = re.compile(r"\A[\w][\w./-]*\Z", re.ASCII)

@@ -14,7 +14,7 @@ from perpetual.toolkit.crashpoints import STEPS
 from tests.faults.demo_harness import FULL, SMALL, Table, audit, die_at, end, finish, same, start
 
 # those of a campaign; a store is moved in test_09_killed_migration.py
-RUNS = [name for name in STEPS if not name.startswith(("move:", "adopt:"))]
+RUNS = [name for name in STEPS if not name.startswith(("move:", "adopt:", "agent:"))]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
