@@ -24,7 +24,7 @@ __all__ = ["Journal", "Kind", "Phase", "Step"]
 
 Kind: TypeAlias = Literal["message", "model", "tool", "result", "compaction", "state"]
 Phase: TypeAlias = Literal["begun", "done"]
-_PAGE = 128
+_PAGE = 152  # rows of a read: half of the steps of a window of 200 messages
 
 
 class Step(NamedTuple):
