@@ -16,10 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # `as` says that the name is public
-    from perpetual_agents.agent import GenericPurposeDrivenAgent as GenericPurposeDrivenAgent
-    from perpetual_agents.agent import LeadershipAgent as LeadershipAgent
     from perpetual_agents.agent import PerpetualAgent as PerpetualAgent
-    from perpetual_agents.agent import PurposeDrivenAgent as PurposeDrivenAgent
     from perpetual_agents.agents import Agents as Agents
     from perpetual_agents.alignment import Alignment as Alignment
     from perpetual_agents.checkpoints import Checkpoints as Checkpoints
@@ -35,11 +32,14 @@ if TYPE_CHECKING:  # `as` says that the name is public
     from perpetual_agents.model import ModelReply as ModelReply
     from perpetual_agents.model import ModelRequest as ModelRequest
     from perpetual_agents.model import ModelUnavailable as ModelUnavailable
+    from perpetual_agents.purpose_agents import GenericPurposeDrivenAgent as GenericPurposeDrivenAgent
+    from perpetual_agents.purpose_agents import LeadershipAgent as LeadershipAgent
+    from perpetual_agents.purpose_agents import PurposeDrivenAgent as PurposeDrivenAgent
     from perpetual_agents.tools import ToolContext as ToolContext
     from perpetual_agents.typed_state import UnpersistableState as UnpersistableState
 
 _HOMES = {
-    "agent": "GenericPurposeDrivenAgent LeadershipAgent PerpetualAgent PurposeDrivenAgent",
+    "agent": "PerpetualAgent",
     "agents": "Agents",
     "alignment": "Alignment",
     "checkpoints": "Checkpoints",
@@ -49,6 +49,7 @@ _HOMES = {
     "lifecycle": "IllegalMove",
     "manager": "AgentManager",
     "model": "ModelBackend ModelError ModelReply ModelRequest ModelUnavailable",
+    "purpose_agents": "GenericPurposeDrivenAgent LeadershipAgent PurposeDrivenAgent",
     "tools": "ToolContext",
     "typed_state": "UnpersistableState",
 }

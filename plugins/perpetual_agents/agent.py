@@ -1,6 +1,6 @@
-"""`PerpetualAgent` and its kinds: agents as objects of a program, which live on in the record of a project.
+"""`PerpetualAgent`: an agent as an object of a program, which lives on in the record of a project.
 
-    agent = LeadershipAgent(agent_id="lead", purpose="decide what is worth measuring", model="ollama:qwen3:4b")
+    agent = PerpetualAgent(agent_id="scout", purpose="find what is worth measuring", model="ollama:qwen3:4b")
     await agent.initialize()
     await agent.start()
     await agent.handle_event({"type": "run_ended", "data": {"run": "r7"}})
@@ -21,14 +21,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, ClassVar, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, ClassVar, TypedDict, cast
 
 from perpetual import Lab
 from perpetual.api import Conflict, NotFound, PerpetualError, UsageError
 from perpetual_agents import alignment
 from perpetual_agents.agents import Agents, Changes
 from perpetual_agents.alignment import Alignment, Decision
-from perpetual_agents.approvals import Approval, Approvals
+from perpetual_agents.approvals import Approvals
 from perpetual_agents.context_server import ContextServer, StateKeeper
 from perpetual_agents.data import Agent, Goal, check_name
 from perpetual_agents.decorators import TOOL
@@ -36,6 +36,7 @@ from perpetual_agents.operations import OVER, failure_of, is_served, pause, resu
 from perpetual_agents.plain_types import plain_type
 from perpetual_agents.pulse import pulse_of
 from perpetual_agents.serving import Worker, busy, is_busy, is_mine
+from perpetual_agents.state_json import checked_state, json_in, jsonable
 from perpetual_agents.threads import in_thread
 from perpetual_agents.times import seconds_until
 from perpetual_agents.tools import Bound, FunctionTool, ToolContext
@@ -45,9 +46,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perpetual.api import Record
+    from perpetual_agents.event_documents import ApprovalDocument
     from perpetual_agents.model import ModelBackend, Say
 
-__all__ = ["GenericPurposeDrivenAgent", "LeadershipAgent", "PerpetualAgent", "PurposeDrivenAgent"]
+__all__ = ["Options", "PerpetualAgent"]
 
 _FIELDS, _STATE = "fields", "state"
 _UNFIT = "answer_unfit"
@@ -97,6 +99,7 @@ class PerpetualAgent:
         session: prompts that were answered in a session are answered from the record when they are asked again in it.
     """
 
+    _is_plain = True
     _typed: ClassVar[tuple[TypedState, ...]] = ()
 
     def __init_subclass__(cls, **kwargs: object) -> None:
@@ -180,12 +183,12 @@ class PerpetualAgent:
                 tools=self._names, scope=self.purpose_scope, criteria=self.success_criteria, adapter=self.adapter_name,
                 cls=_name_of(type(self)), limits=self._limits, settings=self._settings,
             )  # fmt: skip
-        given = Changes(cls=_name_of(type(self)), tools=self._names)
-        for key, value in (("model", self.model), ("system_prompt", self.system_prompt), ("purpose", self.purpose),
-                           ("scope", self.purpose_scope), ("criteria", self.success_criteria),
-                           ("adapter", self.adapter_name)):  # fmt: skip
-            if value:
-                given[key] = value  # type: ignore[literal-required]
+        own: dict[str, object] = {
+            "model": self.model, "system_prompt": self.system_prompt, "purpose": self.purpose,
+            "scope": self.purpose_scope, "criteria": self.success_criteria, "adapter": self.adapter_name,
+        }  # fmt: skip
+        own = {name: value for name, value in own.items() if value}  # what the program leaves out stays as recorded
+        given = cast("Changes", {"cls": _name_of(type(self)), "tools": self._names, **own})
         changed = agents.change(known.id, **given) if _differs(known, given) else known
         self.model, self.purpose = changed.model, changed.purpose
         self.purpose_scope, self.success_criteria = changed.scope, [*changed.criteria]
@@ -261,12 +264,12 @@ class PerpetualAgent:
 
     # what it asks persons
 
-    async def approvals(self, *, waiting: bool = True) -> list[Approval]:
+    async def approvals(self, *, waiting: bool = True) -> list[ApprovalDocument]:
         """Returns what the agent asks a person, oldest first; with `waiting` off, what was decided as well."""
         await self.initialize()
         return [*await in_thread(lambda: Approvals(self.lab).list(self.id, waiting=waiting))]
 
-    async def approve(self, approval: str, *, answer: str | None = None) -> Approval:
+    async def approve(self, approval: str, *, answer: str | None = None) -> ApprovalDocument:
         """Lets a call be made, or answers a question; the turn goes on. For a person.
 
         Raises:
@@ -276,7 +279,7 @@ class PerpetualAgent:
         """
         return await in_thread(lambda: Approvals(self.lab).approve(approval, answer=answer))
 
-    async def deny(self, approval: str, *, why: str) -> Approval:
+    async def deny(self, approval: str, *, why: str) -> ApprovalDocument:
         """Refuses a call, whose reason the model reads; the turn goes on. Raises as `approve`."""
         return await in_thread(lambda: Approvals(self.lab).deny(approval, why=why))
 
@@ -314,7 +317,7 @@ class PerpetualAgent:
         kind = str(event.get("type") or "message")
         key = None if event.get("id") is None else f"event/{event['id']}"
         posted = await in_thread(lambda: Agents(self.lab).post(
-            self.id, _text_of(event), type=kind, data=_jsonable(event), key=key))  # fmt: skip
+            self.id, _text_of(event), type=kind, data=jsonable(event), key=key))  # fmt: skip
         if posted["state"] in OVER or is_mine(self.lab, self.id):  # what a handler sends itself comes after it
             return _handled(posted, [])
         return _handled(*await self._worked(posted.id))
@@ -322,7 +325,7 @@ class PerpetualAgent:
     async def _handle(self, event: Mapping[str, object]) -> list[object]:
         """Calls the handlers of an event, and keeps it as the last one."""
         results = [await _value(handler(event)) for handler in self._handlers.get(str(event.get("type")), ())]
-        self.state["last_event"] = _jsonable(event)
+        self.state["last_event"] = jsonable(event)
         await self.save_state()
         await in_thread(lambda: Agents(self.lab).count_up(self.id, wakes=1, messages=1))
         return results
@@ -456,7 +459,7 @@ class PerpetualAgent:
             PerpetualError: where there is no model, or its answers do not fit the type.
         """
         await self._require_running()
-        form = json.dumps([name, text, _jsonable(arguments or {})], ensure_ascii=False, sort_keys=True, default=str)
+        form = json.dumps([name, text, jsonable(arguments or {})], ensure_ascii=False, sort_keys=True, default=str)
         digest = sha256(form.encode("utf-8", "surrogatepass")).hexdigest()[:24]
         number = self._asked[digest] = self._asked[digest] + 1
         key = f"prompt/{self.session}/{name}/{digest}/{number}"
@@ -479,7 +482,7 @@ class PerpetualAgent:
         for place in range(_MENDS + 1):
             found = await self._asked_once(said, f"{key}/{place}", schema)
             try:
-                return adapter.validate_json(_json_in(found))
+                return adapter.validate_json(json_in(found))
             except ValidationError as problem:
                 words = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problem.errors()[:5])
                 said = f"Your answer does not fit: {words}. Answer again with JSON of this schema: {json.dumps(schema)}"
@@ -577,7 +580,7 @@ class PerpetualAgent:
         fields: dict[str, object] = {}
         for typed in self._typed:
             fields |= typed.dump(self)
-        document = {_STATE: _checked_state(self.state), _FIELDS: fields}
+        document = {_STATE: checked_state(self.state), _FIELDS: fields}
         form = json.dumps(document, sort_keys=True)
         if form != self._saved:
             await self.context_server.save_state(document)
@@ -598,53 +601,9 @@ class PerpetualAgent:
         return self.state
 
 
-class PurposeDrivenAgent(PerpetualAgent):
-    """An agent with a purpose. Raises UsageError without one."""
-
-    def __init__(
-        self, agent_id: str, purpose: str = "", adapter_name: str | None = None, **options: Unpack[Options]
-    ) -> None:
-        if not purpose.strip():
-            purpose = self.default_purpose
-        if not purpose.strip():
-            raise UsageError(f"{agent_id} has no purpose", hint="purpose='...'")
-        super().__init__(agent_id, adapter_name, purpose=purpose, **options)
-
-    default_purpose: ClassVar[str] = ""
-
-
-class GenericPurposeDrivenAgent(PurposeDrivenAgent):
-    """A purpose-driven agent without anything of its own."""
-
-
-class LeadershipAgent(PurposeDrivenAgent):
-    """You lead a team: you weigh options by what they bring to the purpose, decide, and say why."""
-
-    default_purpose: ClassVar[str] = "Lead: weigh options by what they bring, decide, and say why."
-
-    async def make_decision(self, context: object, stakeholders: Sequence[PerpetualAgent] = ()) -> Decision:
-        """Returns the option that serves the purposes most: its own, and those of the stakeholders, each as much.
-
-        Args:
-            context: the options, as `make_purpose_driven_decision` takes them.
-            stakeholders: agents that are asked for their alignment with each option.
-        """
-        options = alignment.options_of(context)
-        asked = [self, *stakeholders]
-        means: list[Alignment] = []
-        for option in options:
-            found = [await one.evaluate_purpose_alignment(option) for one in asked]
-            methods = {one.method for one in found}
-            reasons = [f"{agent.agent_id}: {one:.2f}; {one.reasons[0] if one.reasons else 'no reason given'}"
-                       for agent, one in zip(asked, found, strict=True)]  # fmt: skip
-            means.append(Alignment(sum(found) / len(found), reasons, methods.pop() if len(methods) == 1 else "mixed"))
-        return alignment.decide(options, means)
-
-
 def _docstring_of(cls: type) -> str:
-    """Returns the docstring of a class of a program; those of this module are documentation."""
-    text = cls.__doc__ if cls.__module__ != __name__ or cls is LeadershipAgent else None
-    return inspect.cleandoc(text or "")
+    """Returns the docstring of a class as a prompt; that of a plain class of ours documents it for programs."""
+    return "" if "_is_plain" in vars(cls) else inspect.cleandoc(cls.__doc__ or "")
 
 
 def _name_of(cls: type) -> str:
@@ -664,31 +623,6 @@ def _text_of(event: Mapping[str, object]) -> str:
     return data if isinstance(data, str) else ""
 
 
-def _jsonable(value: Mapping[str, object]) -> dict[str, object]:
-    """Returns a mapping as JSON has it. Raises UsageError for what JSON cannot carry."""
-    from pydantic_core import to_jsonable_python
-
-    try:
-        return cast("dict[str, object]", to_jsonable_python(dict(value)))
-    except ValueError as problem:
-        raise UsageError(f"the event is no JSON: {problem}", code="not_persistable") from problem
-
-
-def _checked_state(state: Mapping[str, object]) -> dict[str, object]:
-    """Returns an agent's own state as JSON has it. Raises UsageError, naming the key, for what it cannot carry."""
-    found: dict[str, object] = {}
-    for key, value in state.items():
-        if not isinstance(key, str):
-            raise UsageError(f"the state has the key {key!r}, which is no text", code="not_persistable")
-        try:
-            plain = json.loads(json.dumps(value, allow_nan=False))
-        except (TypeError, ValueError) as problem:
-            raise UsageError(f"the state's {key!r} cannot be persisted: {problem}", hint="a typed field carries more",
-                             code="not_persistable") from problem  # fmt: skip
-        found[key] = plain
-    return found
-
-
 def _handled(message: Record, results: list[object]) -> dict[str, object]:
     return {"event_id": message.id, "type": message["type"], "status": message["state"], "results": results,
             "answer": message["answer"]}  # fmt: skip
@@ -696,11 +630,3 @@ def _handled(message: Record, results: list[object]) -> dict[str, object]:
 
 async def _value(found: object) -> object:
     return await cast("Awaitable[object]", found) if inspect.isawaitable(found) else found
-
-
-def _json_in(text: str) -> str:
-    """Returns the JSON of an answer, without the fence that models like to put around it."""
-    stripped = text.strip()
-    if stripped.startswith("```"):
-        stripped = stripped.partition("\n")[2].rpartition("```")[0]
-    return stripped

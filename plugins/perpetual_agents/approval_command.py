@@ -27,7 +27,7 @@ def approvals(cli: CliContext, agent_id: str | None, is_all: bool) -> None:
     """List what agents ask a person: calls of tools that wait for an approval, and questions."""
     from perpetual_agents.approvals import Approvals
 
-    items: list[ApprovalDocument] = [{**one} for one in Approvals(cli.lab).list(agent_id, waiting=not is_all)]
+    items: list[ApprovalDocument] = [*Approvals(cli.lab).list(agent_id, waiting=not is_all)]
     cli.items("agent_approvals", items, None, _COLUMNS,
               lambda one: (one["id"], one["agent"], one["state"], _asks(one)[:200]),
               empty="no agent asks for anything")  # fmt: skip
@@ -45,7 +45,7 @@ def approve(cli: CliContext, approval_id: str, answer: str | None) -> None:
     """
     from perpetual_agents.approvals import Approvals
 
-    _show(cli, {**Approvals(cli.lab).approve(approval_id, answer=answer)})
+    _show(cli, Approvals(cli.lab).approve(approval_id, answer=answer))
 
 
 @click.command()
@@ -57,7 +57,7 @@ def deny(cli: CliContext, approval_id: str, why: str) -> None:
     """Refuse an agent's call; its model reads why, and goes on. For a person."""
     from perpetual_agents.approvals import Approvals
 
-    _show(cli, {**Approvals(cli.lab).deny(approval_id, why=why)})
+    _show(cli, Approvals(cli.lab).deny(approval_id, why=why))
 
 
 def _show(cli: CliContext, one: ApprovalDocument) -> None:

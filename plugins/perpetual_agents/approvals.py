@@ -12,7 +12,7 @@ import hmac
 import json
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from perpetual.api import Conflict, NotFound, UsageError
 from perpetual.toolkit import user_state
@@ -24,32 +24,14 @@ from perpetual_agents.times import present_time
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Record
+    from perpetual_agents.event_documents import ApprovalDocument
     from perpetual_agents.messages import Call
 
-__all__ = ["Approval", "Approvals"]
+__all__ = ["Approvals"]
 
 _WAITS = "yes"
 _LONGEST_ANSWER = 16 * 1024
 _OVER = ("done", "failed", "dropped")
-
-
-class Approval(TypedDict):
-    """What an agent asks; `question` is null where it is whether the tool may be called with these arguments.
-
-    `state` is waiting, approved, denied or void: the call was changed, or its message is over.
-    """
-
-    id: str
-    agent: str
-    message: str
-    tool: str
-    args: dict[str, object]
-    question: str | None
-    state: str
-    answer: str | None
-    by: str | None
-    created_at: str
-    decided_at: str | None
 
 
 class Approvals:
@@ -58,7 +40,7 @@ class Approvals:
     def __init__(self, lab: Lab) -> None:
         self.lab, self._agents, self._approvals = lab, Agents(lab), lab.records(APPROVAL)
 
-    def asked(self, agent: str, message: str, step: str, call: Call, question: str | None) -> Approval:
+    def asked(self, agent: str, message: str, step: str, call: Call, question: str | None) -> ApprovalDocument:
         """Returns what was asked for a step, and records it where this very call was not asked for yet.
 
         Args:
@@ -84,11 +66,11 @@ class Approvals:
         """Returns whether an approval is still to be decided."""
         return str(self._approvals.get(approval)["state"]) == "waiting"
 
-    def get(self, approval: str) -> Approval:
+    def get(self, approval: str) -> ApprovalDocument:
         """Returns an approval. Raises NotFound."""
         return self._seen(self._approvals.get(approval))
 
-    def list(self, agent: str | None = None, *, waiting: bool = True) -> Sequence[Approval]:
+    def list(self, agent: str | None = None, *, waiting: bool = True) -> Sequence[ApprovalDocument]:
         """Returns what an agent asks, or what all ask, oldest first.
 
         Args:
@@ -101,7 +83,7 @@ class Approvals:
         found = map(self._seen, self._approvals.find(**equals))
         return [one for one in found if not waiting or one["state"] == "waiting"]
 
-    def approve(self, approval: str, *, answer: str | None = None) -> Approval:
+    def approve(self, approval: str, *, answer: str | None = None) -> ApprovalDocument:
         """Lets the call be made, or answers the question; the turn goes on.
 
         Raises:
@@ -112,11 +94,11 @@ class Approvals:
         """
         return self._decide(approval, "approved", answer)
 
-    def deny(self, approval: str, *, why: str) -> Approval:
+    def deny(self, approval: str, *, why: str) -> ApprovalDocument:
         """Refuses the call, whose reason the model reads; the turn goes on. Raises as `approve`."""
         return self._decide(approval, "denied", check_text("the reason", why, may_be_empty=False))
 
-    def _decide(self, approval: str, state: str, answer: str | None) -> Approval:
+    def _decide(self, approval: str, state: str, answer: str | None) -> ApprovalDocument:
         self.lab.services.allows("answering what an agent asks a person")
         if answer is not None:
             check_text("the answer", answer, most=_LONGEST_ANSWER, may_be_empty=False)
@@ -137,7 +119,7 @@ class Approvals:
                                                             "state": state})  # fmt: skip
         return _shown(decided)
 
-    def _seen(self, record: Record) -> Approval:
+    def _seen(self, record: Record) -> ApprovalDocument:
         """Returns an approval; one whose message is over is void."""
         shown = _shown(record)
         try:
@@ -163,7 +145,7 @@ def _digest(call: Call) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _shown(record: Record) -> Approval:
+def _shown(record: Record) -> ApprovalDocument:
     return {
         "id": record.id, "agent": record["agent"], "message": record["message"], "tool": record["tool"],
         "args": record["args"], "question": record["question"],

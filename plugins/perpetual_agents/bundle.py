@@ -91,7 +91,7 @@ def read(lab: Lab, path: str, *, name: str | None = None) -> Agent:
     """
     content = _content(path)
     agents = Agents(lab)
-    fields = Changes(**{field: content.get(field) for field in FIELDS})  # type: ignore[typeddict-item]
+    fields = cast("Changes", {field: content.get(field) for field in FIELDS})  # `create` checks each
     steps = cast("list[dict[str, object]]", content["steps"])
     with lab.transaction():
         made = agents.create(

@@ -115,6 +115,6 @@ def snapshot(agents: Agents, found: Mapping[str, object]) -> dict[str, object]:
         UsageError: for a value that cannot be, such as a tool that there is not.
     """
     fields = {name: found[name] for name in FIELDS if name in found and name != "approvals"}
-    kept = agents.checked(Changes(**fields))  # type: ignore[typeddict-item]
+    kept = agents.checked(cast("Changes", fields))
     return {**kept, "name": checks.check_name(found.get("name")), "goals": goals(found["goals"]),
             "data": found["data"], "counters": found["counters"], "hypothesis": None}  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Unpack, cast
 
 from perpetual.api import Conflict, Listing, NotFound, UsageError
 from perpetual_agents import accounts
@@ -23,8 +23,9 @@ from perpetual_agents.subscriptions import caught_up
 if TYPE_CHECKING:
     from perpetual import Lab
     from perpetual.api import Record
+    from perpetual_agents.documents import CheckpointDocument
 
-__all__ = ["Checkpoint", "Checkpoints", "check_label", "fork_name"]
+__all__ = ["Checkpoints", "check_label", "fork_name"]
 
 # What a checkpoint holds of an agent; its state, its branch and its account are not brought back.
 _KEPT = ("name", "model", "system_prompt", "tools", "purpose", "scope", "criteria", "goals", "adapter", "cls", "data",
@@ -34,18 +35,6 @@ _IS_ID = re.compile(r"\Ak\d+\Z", re.IGNORECASE)
 _AUTOMATIC = ("auto", "pause", "stop", "compaction")
 
 
-class Checkpoint(TypedDict):
-    """A checkpoint; of the history the steps up to the number `step` belong to it; `reason` is why it was taken."""
-
-    id: str
-    agent: str
-    label: str | None
-    reason: str
-    branch: str
-    step: int
-    created_at: str
-
-
 class Checkpoints:
     """The checkpoints of a lab's agents."""
 
@@ -53,7 +42,7 @@ class Checkpoints:
         self.lab, self._agents = lab, Agents(lab)
         self._checkpoints, self._branches = lab.records(CHECKPOINT), lab.records(BRANCH)
 
-    def take(self, agent: str, *, label: str | None = None, reason: str = "manual") -> Checkpoint:
+    def take(self, agent: str, *, label: str | None = None, reason: str = "manual") -> CheckpointDocument:
         """Takes a checkpoint. One of a label is never pruned by itself.
 
         Raises:
@@ -74,7 +63,7 @@ class Checkpoints:
             self._prune(present.id, had + 1, int(agent_of(present).setting("keep_checkpoints")))
         return _shown(made)
 
-    def take_due(self, agent: str, every: int) -> Checkpoint | None:
+    def take_due(self, agent: str, every: int) -> CheckpointDocument | None:
         """Takes one where the agent has made `every` steps since its newest; None where it has not."""
         present = self._agents.record(agent)
         newest = self._checkpoints.list(limit=1, newest_first=True, live=present.id).items
@@ -104,7 +93,7 @@ class Checkpoints:
                 self._checkpoints.update(one.id, live=None, snapshot=None)
         return [one.id for one in gone]
 
-    def list(self, agent: str, *, limit: int = 100, cursor: str | None = None) -> Listing[Checkpoint]:
+    def list(self, agent: str, *, limit: int = 100, cursor: str | None = None) -> Listing[CheckpointDocument]:
         """Returns a page of an agent's checkpoints, newest first."""
         id = self._agents.record(agent).id
         page = self._checkpoints.list(limit=limit, cursor=cursor, newest_first=True, live=id)
@@ -126,7 +115,7 @@ class Checkpoints:
             raise NotFound(f"{id} has no checkpoint {checkpoint!r}", hint=f"the newest: {known}")
         return found
 
-    def restore(self, agent: str, checkpoint: str) -> tuple[Agent, Checkpoint]:
+    def restore(self, agent: str, checkpoint: str) -> tuple[Agent, CheckpointDocument]:
         """Brings an agent back to a checkpoint; returns it, and the checkpoint of the present that was taken first.
 
         Its history goes on from there. Its state, its limits and what it has used stay; its messages that are not
@@ -207,7 +196,7 @@ def _kept(checkpoint: Record) -> dict[str, object]:
     return {name: snapshot[name] for name in _KEPT if name in snapshot}
 
 
-def _shown(record: Record) -> Checkpoint:
+def _shown(record: Record) -> CheckpointDocument:
     return {"id": record.id, "agent": record["agent"], "label": record["label"], "reason": record["reason"],
             "branch": record["branch"], "step": record["after"], "created_at": record.created_at}  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import click
 
@@ -25,6 +25,7 @@ from perpetual_agents.message_command import events, logs, message, wait
 from perpetual_agents.timer_command import timer
 
 if TYPE_CHECKING:
+    from perpetual_agents.agents import Changes
     from perpetual_agents.documents import AgentLine
 
 __all__ = ["agent"]
@@ -200,7 +201,7 @@ def set_(cli: CliContext, agent_id: str, assignments: tuple[str, ...]) -> None:
     checkpoint_every, keep_checkpoints,
     timeout_s, loop_after.
     """
-    from perpetual_agents.agents import Agents, Changes
+    from perpetual_agents.agents import Agents
     from perpetual_agents.models import model_for
 
     agents = Agents(cli.lab)
@@ -223,7 +224,7 @@ def set_(cli: CliContext, agent_id: str, assignments: tuple[str, ...]) -> None:
             except ValueError as problem:
                 raise UsageError(f"{key} is {value!r}, not a number", hint="perpetual agent set --help") from problem
             changes["settings"] = settings
-    made = agents.change(agent_id, **Changes(**changes))  # type: ignore[typeddict-item]
+    made = agents.change(agent_id, **cast("Changes", changes))
     show_agent(cli, made, notes)
 
 

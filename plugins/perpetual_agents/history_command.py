@@ -50,12 +50,11 @@ def checkpoint(
         def row(one: CheckpointDocument) -> tuple[str, ...]:
             return (one["id"], one["label"] or "-", one["reason"], str(one["step"]), one["created_at"])
 
-        items: list[CheckpointDocument] = [{**one} for one in page.items]
-        cli.items("agent_checkpoints", items, page.next_cursor, ("checkpoint", "label", "reason", "step", "taken"), row,
-                  empty="no checkpoints yet")  # fmt: skip
+        columns = ("checkpoint", "label", "reason", "step", "taken")
+        cli.items("agent_checkpoints", page.items, page.next_cursor, columns, row, empty="no checkpoints yet")
     else:
         made = checkpoints.take(agent_id, label=label)
-        cli.answer("agent_checkpoint", {**made}, f"{made['id']} at step {made['step']}")
+        cli.answer("agent_checkpoint", made, f"{made['id']} at step {made['step']}")
 
 
 @click.command()
@@ -143,7 +142,7 @@ def export_(cli: CliContext, agent_id: str, path: str) -> None:
     from perpetual_agents.bundle import write
 
     made = write(cli.lab, agent_id, path)
-    cli.answer("agent_exported", {**made}, f"{made['agent']} with {made['steps']} steps is in {line(made['path'])}")
+    cli.answer("agent_exported", made, f"{made['agent']} with {made['steps']} steps is in {line(made['path'])}")
 
 
 @click.command(name="import")

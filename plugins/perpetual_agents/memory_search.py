@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from math import isfinite, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 from perpetual_agents.memory import reads_as_agent, together
 from perpetual_agents.memory_index import Found, index_of, search
@@ -22,6 +22,13 @@ __all__ = ["found"]
 _CANDIDATES = 20  # that vectors put in order
 _SPARE = 8  # that are fetched beyond those asked for, where an agent is not shown all
 _LONGEST = 8_000  # characters that are embedded
+
+
+class _Embedder(Protocol):
+    """What serves in the slot `embedder`, which another plugin brings."""
+
+    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Returns a vector for each text."""
 
 
 def found(lab: Lab, query: str, scopes: Sequence[str], *, k: int, said: bool) -> list[MemoryHitDocument]:
@@ -76,7 +83,7 @@ def _vectors(
             known[one.id] = json.loads(kept[0])
     new = [one for one in rows if one.id not in known]
     texts = [query[:_LONGEST], *(one.text[:_LONGEST] for one in new)]
-    made = [[float(number) for number in vector] for vector in part.embed(texts)]  # type: ignore[attr-defined]
+    made = [[float(number) for number in vector] for vector in cast("_Embedder", part).embed(texts)]
     if len(made) != len(texts) or not all(map(isfinite, (number for vector in made for number in vector))):
         raise ValueError("the embedder answered no vectors")
     for one, vector in zip(new, made[1:], strict=True):

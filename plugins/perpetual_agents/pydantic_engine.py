@@ -154,12 +154,12 @@ async def ask(model: Model, request: ModelRequest, say: Say | None, *, is_priced
 def _parameters(model: Model, request: ModelRequest) -> ModelRequestParameters:
     tools = [ToolDefinition(name=tool.name, parameters_json_schema=dict(tool.schema), description=tool.description)
              for tool in request.tools]  # fmt: skip
-    told = [InstructionPart(content=request.system)] if request.system else None
+    instructions = [InstructionPart(content=request.system)] if request.system else None
     if request.output is None:
-        return ModelRequestParameters(function_tools=tools, instruction_parts=told)
+        return ModelRequestParameters(function_tools=tools, instruction_parts=instructions)
     shape = OutputObjectDefinition(json_schema=dict(request.output), name="answer")
     is_native = model.profile.get("supports_json_schema_output", False)
-    return ModelRequestParameters(function_tools=tools, instruction_parts=told, output_object=shape,
+    return ModelRequestParameters(function_tools=tools, instruction_parts=instructions, output_object=shape,
                                   output_mode="native" if is_native else "prompted")  # fmt: skip
 
 
@@ -217,14 +217,14 @@ def _cut(request: ModelRequest) -> ModelError:
 
 def _price(response: ModelResponse) -> float | None:
     """Returns US dollars: what the provider says, else by the price list that came with the engine."""
-    told = (response.provider_details or {}).get("cost")
-    if told is None:
+    price = (response.provider_details or {}).get("cost")
+    if price is None:
         try:
-            told = float(response.cost().total_price)
+            price = float(response.cost().total_price)
         except (LookupError, ValueError, AssertionError, TypeError):
             return None
-    is_price = isinstance(told, int | float) and not isinstance(told, bool) and math.isfinite(told) and told >= 0
-    return float(told) if is_price else None
+    is_price = isinstance(price, int | float) and not isinstance(price, bool) and math.isfinite(price) and price >= 0
+    return float(price) if is_price else None
 
 
 def failure(problem: Exception, provider: str, *, key: str | None, variable: str | None) -> ModelError:

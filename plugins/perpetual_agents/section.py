@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from perpetual.api import Check, Finding, Section, StatusSection, line
+from perpetual.toolkit.units import counted
 from perpetual_agents.names import AGENT
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class AgentsSection(StatusSection):
         counts = {state: number for state, number in agents.count().items() if number and state != "total"}
         states = Counter(str(message["state"]) for message in agents.open_messages())
         words = ", ".join(f"{number} {state}" for state, number in counts.items())
-        lines = [f"{words}; {sum(states.values())} messages are not answered yet"]
+        lines = [f"{words}; {counted(sum(states.values()), 'message')} to be answered"]
         stuck = [*agents.list(state="error", limit=_MOST).items, *agents.list(state="paused", limit=_MOST).items]
         lines += [
             f"{one.id} {line(one.name)} is {one.state}: {line(one.reason)}" for one in stuck[:_MOST] if one.reason

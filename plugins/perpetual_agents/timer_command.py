@@ -47,17 +47,18 @@ def timer(
     if cancel is not None:
         if sets or is_list or is_all:
             raise UsageError("--cancel stands alone", hint="one thing at a time")
-        gone: TimerDocument = {**timers.cancel(cancel, agent=agent_id)}
+        gone = timers.cancel(cancel, agent=agent_id)
         cli.answer("agent_timer", gone, f"{gone['id']} is cancelled")
     elif sets and not (is_list or is_all):
         every_s = None if every is None else seconds_of(every, "--every")
-        made: TimerDocument = {**timers.add(agent_id, at=at, every_s=every_s, cron=cron, zone=zone, text=text,
-                                            type=type_, key=idempotency_key)}  # fmt: skip
+        made = timers.add(
+            agent_id, at=at, every_s=every_s, cron=cron, zone=zone, text=text, type=type_, key=idempotency_key
+        )
         cli.answer("agent_timer", made, f"{made['id']}: {_fires(made)}, next at {shown_time(made['next'])} UTC")
     elif sets:
         raise UsageError("--list sets no timer", hint="one thing at a time")
     else:
-        items: list[TimerDocument] = [{**one} for one in timers.list(agent_id, active=not is_all)]
+        items = timers.list(agent_id, active=not is_all)
         cli.items("agent_timers", items, None, _COLUMNS, _row, empty="no timers; --at, --every or --cron sets one")
 
 

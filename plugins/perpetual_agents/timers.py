@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal
 
 from perpetual.api import NotFound, Refused, UsageError, unknown
 from perpetual.toolkit.units import LONGEST_S, finite, iso
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from perpetual import Lab
     from perpetual.api import Record
+    from perpetual_agents.event_documents import TimerDocument
 
-__all__ = ["Repeats", "Timer", "Timers", "following", "local_zone"]
+__all__ = ["Repeats", "Timers", "following", "local_zone"]
 
 Repeats = Literal["once", "every", "cron"]
 _ACTIVE = "yes"
@@ -33,24 +34,6 @@ _MOST = 100  # active timers of an agent
 _SHORTEST_S = 1.0
 _HEARS = ("created", "running", "paused")  # states in which an agent's inbox takes messages
 _FIELDS = 5  # of a cron expression; a sixth would be seconds
-
-
-class Timer(TypedDict):
-    """A timer; `expression` is a time, seconds or a cron expression, `next` null once it is over."""
-
-    id: str
-    agent: str
-    repeats: str
-    expression: str
-    zone: str | None
-    text: str
-    type: str
-    next: str | None
-    last: str | None
-    fired: int
-    active: bool
-    created_by: str
-    created_at: str
 
 
 class Timers:
@@ -63,7 +46,7 @@ class Timers:
         self, agent: str, *, at: str | datetime | None = None, every_s: float | None = None, cron: str | None = None,
         text: str = "", type: str = "timer", zone: str | None = None, key: str | None = None,
         now: datetime | None = None,
-    ) -> Timer:  # fmt: skip
+    ) -> TimerDocument:  # fmt: skip
         """Sets a timer; durable before it returns.
 
         Args:
@@ -107,11 +90,11 @@ class Timers:
             self.lab.feed.emit(TIMED, owner, {"timer": made.id, "next": made["next"]})
         return _shown(made)
 
-    def get(self, timer: str) -> Timer:
+    def get(self, timer: str) -> TimerDocument:
         """Returns a timer. Raises NotFound."""
         return _shown(self._timers.get(timer))
 
-    def list(self, agent: str | None = None, *, active: bool = True) -> Sequence[Timer]:
+    def list(self, agent: str | None = None, *, active: bool = True) -> Sequence[TimerDocument]:
         """Returns the timers of an agent, or of all, oldest first.
 
         Args:
@@ -123,7 +106,7 @@ class Timers:
             equals["active"] = _ACTIVE
         return [_shown(one) for one in self._timers.find(**equals)]
 
-    def cancel(self, timer: str, *, agent: str | None = None) -> Timer:
+    def cancel(self, timer: str, *, agent: str | None = None) -> TimerDocument:
         """Ends a timer; one that is over stays as it is. Raises NotFound, also where `agent` does not have it."""
         with self.lab.transaction():
             found = self._timers.get(timer)
@@ -271,7 +254,7 @@ def local_zone() -> str:
     return "UTC"
 
 
-def _shown(record: Record) -> Timer:
+def _shown(record: Record) -> TimerDocument:
     return {
         "id": record.id, "agent": record["agent"], "repeats": record["repeats"], "expression": record["expression"],
         "zone": record["zone"], "text": record["text"], "type": record["type"], "next": record["next"],

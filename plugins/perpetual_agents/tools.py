@@ -180,6 +180,7 @@ def _without_context(function: Callable[..., object]) -> tuple[str | None, Calla
     def visible(*args: object, **kwargs: object) -> ArgsKwargs:
         return ArgsKwargs(args, kwargs)
 
+    # What pydantic reads the arguments from; a function has no such attribute of its own.
     visible.__signature__ = signature.replace(parameters=kept, return_annotation=object)  # type: ignore[attr-defined]
     visible.__annotations__ = {one.name: one.annotation for one in kept}
     visible.__name__ = function.__name__

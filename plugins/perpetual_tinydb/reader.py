@@ -336,7 +336,7 @@ class Reader:
             newer = tail.lines if tail else {}
             if newer and old and min(newer) <= old[-1]:
                 numbers = [number for number in old if number not in newer]
-            else:  # a ledger, whose rows are never replaced: the tail goes on where the snapshot ends
+            else:  # the tail replaces no row of the snapshot, as in a ledger: nothing is to be left out
                 numbers = [*old]
             numbers += new.get(key, ())
             if best is None or len(numbers) < len(best):

@@ -14,7 +14,7 @@ from perpetual_agents.handler import Handler, Suspend
 from perpetual_agents.messages import tool_result
 
 if TYPE_CHECKING:
-    from perpetual_agents.approvals import Approval
+    from perpetual_agents.event_documents import ApprovalDocument
     from perpetual_agents.messages import Call, Message
     from perpetual_agents.turn import Turn
 
@@ -55,7 +55,7 @@ class ApprovalHandler(Handler):
         return _with_word(await proceed(call), asked)
 
 
-def _with_word(result: Message, asked: Approval) -> Message:
+def _with_word(result: Message, asked: ApprovalDocument) -> Message:
     """Returns the result of a call, with the words of its approval."""
     if asked["answer"] is None:
         return result

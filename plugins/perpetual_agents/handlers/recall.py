@@ -47,8 +47,8 @@ def _recalled(turn: Turn, messages: Sequence[Message], most: int) -> list[Messag
     taken: list[MemoryHitDocument] = []
     made: list[Message] = []
     for hit in hits:
-        is_told = any(hit["text"] in text for text in known)
-        if is_told or any(are_alike(shingles(hit["text"]), shingles(other["text"])) for other in taken):
+        is_known = any(hit["text"] in text for text in known)
+        if is_known or any(are_alike(shingles(hit["text"]), shingles(other["text"])) for other in taken):
             continue
         message = _message([*taken, hit])
         if size_of(message) <= most:

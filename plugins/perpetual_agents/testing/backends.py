@@ -28,11 +28,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 import pytest
 
-from perpetual_agents.messages import Message, assistant, summary, tool_result, user
+from perpetual_agents.messages import Call, Message, assistant, summary, tool_result, user
 from perpetual_agents.model import ModelBackend, ModelError, ModelReply, ModelRequest, ModelUnavailable, Say, ToolSpec
 
 __all__ = ["BackendContract", "example"]
@@ -49,10 +49,10 @@ _HEAVY = ("anthropic", "google.genai", "httpx", "httpx2", "langchain", "litellm"
 
 def example(model: str) -> ModelRequest:
     """Returns a request with a tool, and with a past in which a tool was called."""
-    call = {"id": "call00001", "name": "add", "args": {"a": 1}}
+    call: Call = {"id": "call00001", "name": "add", "args": {"a": 1}}
     past: list[Message] = [
         summary("They have met.", 3), user("What is one and one?", "user:contract"),
-        assistant("", [call], model=model), tool_result(call, "2"),  # type: ignore[list-item, arg-type]
+        assistant("", [call], model=model), tool_result(call, "2"),
         assistant("It is two.", [], model=model), user("Say one word.", "user:contract"),
     ]  # fmt: skip
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -103,10 +103,10 @@ class BackendContract:
             done.append(f"reaches {args[1:]}")
             raise OSError("the suite is offline")
 
-        def brings(name: str, *args: Any, **more: Any) -> object:
+        def brings(name: str, *args: object, **more: object) -> object:
             if any(name == heavy or name.startswith(f"{heavy}.") for heavy in _HEAVY):
                 done.append(f"imports {name}")
-            return imports(name, *args, **more)
+            return cast("Callable[..., object]", imports)(name, *args, **more)
 
         with monkeypatch.context() as patch:
             patch.setattr(socket.socket, "connect", reach)

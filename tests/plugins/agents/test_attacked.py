@@ -32,7 +32,7 @@ Bundle = dict[str, Any]
 
 
 def test_a_limit_of_seconds_holds(lab: Lab) -> None:
-    """No request begins without a second left, and each gets no more than are left."""
+    """A request begins only while seconds are left, and gets at most those."""
     id = agent(lab, limits={"seconds": 0.05})
 
     def slow(request: ModelRequest) -> ModelReply:
@@ -254,7 +254,7 @@ def test_a_bundle_is_a_file(lab: Lab) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_handler_that_waits_for_its_own_agent_is_told(lab: Lab) -> None:
+async def test_a_handler_that_waits_for_its_own_agent_is_refused(lab: Lab) -> None:
     """It would wait for itself for ever; what it sends itself comes after it."""
     one, heard = PerpetualAgent("asks", model="test:echo", lab=lab), list[object]()
 

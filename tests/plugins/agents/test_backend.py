@@ -37,7 +37,7 @@ def running() -> Iterator[Server]:
 
 @pytest.fixture
 def server(running: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
-    """Does as it is told, and is where every provider is."""
+    """A server that follows its script, at the address of every provider."""
     running.script, running.asked = [Does()], []
     running.came.clear()
     running.over.clear()

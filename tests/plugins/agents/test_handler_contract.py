@@ -315,7 +315,7 @@ class Another(Plain):
 
 def _another(context: ToolContext) -> str:
     """Writes in another's name."""
-    with Lab.open(context.lab.root, actor="user:somebody") as lab:
+    with Lab.open(context.lab.root, actor="user:ada") as lab:
         return lab.hypotheses.add("it holds").id
 
 

@@ -17,7 +17,7 @@ def test_the_section_counts_and_names_what_needs_a_person(lab: Lab) -> None:
     Agents(lab).post("one", "hello")
     found = AgentsSection().show(lab)
     assert found is not None
-    assert found.lines[0] == "1 running, 1 paused; 1 messages are not answered yet"
+    assert found.lines[0] == "1 running, 1 paused; 1 message to be answered"
     assert found.lines[1].startswith("a2 two is paused: lunch")
     assert "\n" not in found.lines[1]
     assert found.data["states"] == {"running": 1, "paused": 1}

@@ -35,7 +35,7 @@ class TestTracing(HandlerContract):
 
 
 @contextmanager
-def told(patch: pytest.MonkeyPatch) -> Iterator[tuple[InMemorySpanExporter, InMemoryMetricReader]]:
+def exported(patch: pytest.MonkeyPatch) -> Iterator[tuple[InMemorySpanExporter, InMemoryMetricReader]]:
     """Sets providers for this block alone; the interface itself sets them once in a process."""
     spans, figures = InMemorySpanExporter(), InMemoryMetricReader()
     tracers, meters = TracerProvider(), MeterProvider([figures])
@@ -55,13 +55,13 @@ class TestTracingToMemory(TestTracing):
 
     @pytest.fixture
     def handler(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Handler]:
-        with told(monkeypatch):
+        with exported(monkeypatch):
             yield build({})
 
 
 @pytest.fixture
 def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[InMemorySpanExporter, InMemoryMetricReader]]:
-    with told(monkeypatch) as found:
+    with exported(monkeypatch) as found:
         yield found
 
 
