@@ -5,7 +5,6 @@
 command does it more slowly.
 """
 
-import atexit
 import gc
 import io
 import sys
@@ -38,10 +37,10 @@ def main() -> None:
         status = _run(arguments)
     except BaseException as problem:  # noqa: BLE001 - raised again, if Ctrl-C is not behind it
         status = _interrupted(problem, arguments)
-    if status == _INTERRUPTED and hasattr(signal, "pthread_sigmask"):
-        # An interrupt that struck while a class was made (`exec` of a text) would have the interpreter end itself by
-        # SIGINT after all its cleaning up, for a caller to read -2.
-        atexit.register(signal.pthread_sigmask, signal.SIG_BLOCK, [signal.SIGINT])
+    if status == _INTERRUPTED:
+        # An interrupt inside of `exec` of a text (as where a class is made) leaves a flag in the interpreter, by which
+        # it ends itself by SIGINT after its cleaning up, and a caller reads -2. The next text takes the flag back.
+        exec("")
     # A second Ctrl-C during interpreter shutdown exits at once, without a traceback.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -135,13 +135,19 @@ def test_no_group_command_exists_without_foreign_plugins(weigh: None, capsys: py
     assert "Weigh the record" not in capsys.readouterr().out
 
 
-def test_an_interrupt_inside_of_a_made_text_is_130(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "thread", ["", "    Thread(target=sleep, args=(60,), daemon=True).start()\n"], ids=["alone", "thread"]
+)
+def test_an_interrupt_inside_of_a_made_text_is_130(tmp_path: Path, thread: str) -> None:
     """As of a class that is just being made: the interpreter would end itself by SIGINT after its cleaning up."""
     code = (
+        "from threading import Thread\n"
+        "from time import sleep\n\n"
         "import click\n"
         "from perpetual.api import Provider, hookimpl\n\n\n"
         "@click.command()\n"
         "def stop():\n"
+        f"{thread}"
         "    exec('raise KeyboardInterrupt')\n\n\n"
         "@hookimpl\n"
         "def perpetual_commands():\n"
